@@ -1,1 +1,27 @@
-//! To be written.
+//! What do we ask of the outside?
+//!
+//! Few traits, shaped for batches: a call is per page or per group of pages, never per link. The
+//! engine knows these and nothing behind them; adapters implement them and know nothing of the
+//! engine. What crosses a process boundary has its bytes in [`codec`].
+//!
+//! The stores ([`ShardStore`], [`Archive`]) are synchronous on purpose: their engines are, and
+//! the engine runs them on store threads, or inline under virtual time.
+
+pub mod archive;
+pub mod clock;
+pub mod codec;
+pub mod error;
+pub mod fetcher;
+pub mod resolver;
+pub mod robots_entry;
+pub mod shard_store;
+pub mod sink;
+
+pub use archive::{Archive, ArchiveEnd};
+pub use clock::Clock;
+pub use error::{PortError, PortErrorKind, PortResult};
+pub use fetcher::{Ended, Exchange, Fetcher, Protocol, Purpose, Request, Response, Times};
+pub use resolver::{Resolution, Resolver};
+pub use robots_entry::RobotsEntry;
+pub use shard_store::ShardStore;
+pub use sink::Sink;

@@ -1,1 +1,23 @@
-//! To be written.
+//! The words all crates share.
+//!
+//! Plain data with rules and nothing else: no I/O, no clock, no randomness. Whoever needs a URL
+//! here has one that is canonical, because [`CrawlUrl`] cannot exist otherwise; whoever needs a
+//! moment is given a [`Timestamp`].
+
+pub mod canonical;
+pub mod host;
+pub mod host_state;
+pub mod outcome;
+pub mod record;
+pub mod size;
+pub mod time;
+pub mod url;
+
+pub use canonical::{Canon, CanonSettings};
+pub use host::{HostKey, Origin, Scheme, ShardId, Site};
+pub use host_state::HostState;
+pub use outcome::{Answer, Blame, Failure, Fault, Outcome, Refusal, Retry};
+pub use record::{Discovery, LastVisit, Record, State, Validators, VisitId, WarcRef};
+pub use size::{ByteRate, ByteSize};
+pub use time::{HumanDuration, Timestamp};
+pub use url::{Base, CrawlUrl, UrlError, UrlId};

@@ -1,0 +1,120 @@
+//! One request, one answer, byte for byte.
+//!
+//! A fetcher connects to exactly the address it is given, sends one request, follows nothing and
+//! decides nothing: redirects, refusals and retries are the engine's. What came over the wire is
+//! kept as it came, for the archive; a decoded copy of the body is there for reading.
+
+use std::any::Any;
+use std::net::IpAddr;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use types::outcome::Truncated;
+use types::{CrawlUrl, Fault, Timestamp, Validators};
+
+#[async_trait]
+pub trait Fetcher: Send + Sync {
+    /// Makes the request and waits for its end, bounded in time and bytes.
+    ///
+    /// `sent` is called once, at the moment the request's first byte leaves; not at all if it
+    /// never does. Dropping the future ends the exchange and closes its connection.
+    async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange;
+}
+
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub url: CrawlUrl,
+    /// Resolved and checked before; no other is connected.
+    pub address: IpAddr,
+    pub purpose: Purpose,
+    /// For a conditional request; empty for a plain one.
+    pub validators: Validators,
+}
+
+/// What the answer is for; decides its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Page,
+    Robots,
+}
+
+/// What happened between us and the server.
+#[derive(Debug)]
+pub struct Exchange {
+    pub times: Times,
+    pub protocol: Protocol,
+    /// `TLSv1.3` and the like; none on a plain connection.
+    pub tls: Option<&'static str>,
+    /// The request exactly as it was sent.
+    pub request: Bytes,
+    /// What came back, if the head of an answer did.
+    pub response: Option<Response>,
+    pub end: Ended,
+    /// Gives the bytes of this exchange back to the common budget when it is dropped.
+    pub hold: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// The times of the socket.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// When we began to connect, or took an open connection.
+    pub started: Timestamp,
+    /// When the first byte of the request left; none if it never did.
+    pub sent: Option<Timestamp>,
+    pub first_byte: Option<Timestamp>,
+    /// When the last byte came, or we gave up.
+    pub ended: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Http10,
+    Http11,
+}
+
+impl Protocol {
+    /// As `WARC-Protocol` writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http10 => "http/1.0",
+            Self::Http11 => "http/1.1",
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Response {
+    pub status: u16,
+    /// Names in lower case, in the order of the wire, repeats kept.
+    pub headers: Vec<(Box<str>, Box<[u8]>)>,
+    /// Head and body exactly as received (chunks and compression included), perhaps cut.
+    pub wire: Bytes,
+    /// Where the body starts in `wire`.
+    pub head_bytes: usize,
+    /// The body without transfer and content coding, cut at the limit for reading.
+    pub body: Bytes,
+    /// Why `wire` is not the whole answer, if it is not.
+    pub truncated: Option<Truncated>,
+    /// `body` is shorter than the decoded whole, though `wire` may be complete.
+    pub body_cut: bool,
+}
+
+impl Response {
+    /// The first value of a header, if it is text. `name` in lower case.
+    pub fn header(&self, name: &'static str) -> Option<&str> {
+        self.header_values(name).find_map(|value| std::str::from_utf8(value).ok()).map(str::trim)
+    }
+
+    pub fn header_values(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
+        self.headers.iter().filter(move |(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The answer is there, whole or marked as truncated.
+    Answered,
+    /// There is no usable answer.
+    Broken(Fault),
+}

@@ -1,0 +1,419 @@
+//! What does a shard remember?
+//!
+//! URLs, queues, due times, hosts, grants, the log of visits and the letters for other shards:
+//! one ordered database with a single writer. A visit is never split over two write batches, so
+//! links cannot be lost between two writes; a batch may hold many visits.
+//!
+//! The store also runs the seen test, inside [`ShardStore::commit`]: whoever decides what is new
+//! must be the one who writes it down.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use types::record::RetryPolicy;
+use types::{
+    CrawlUrl, HostKey, HostState, Origin, Record, ShardId, Site, Timestamp, UrlId, VisitId, WarcRef,
+};
+
+use crate::archive::ArchiveEnd;
+use crate::error::PortResult;
+use crate::robots_entry::RobotsEntry;
+
+pub trait ShardStore: Send {
+    /// Settles what the last run left open: noted grants without an outcome are lost leases.
+    /// Called once, before anything else.
+    fn recover(&mut self, now: Timestamp, policy: RetryPolicy) -> PortResult<Recovery>;
+
+    /// Notes grants before their requests leave. Reaches the operating system, not the disk.
+    fn grant(&mut self, grants: &[Grant]) -> PortResult<()>;
+
+    /// Runs the seen test and writes everything in one atomic batch.
+    fn commit(&mut self, batch: CommitBatch) -> PortResult<Committed>;
+
+    /// The near part of hosts' queues, and for a host that wakes up all we know of it.
+    fn refill(&mut self, wants: &[RefillWant]) -> PortResult<Vec<Refilled>>;
+
+    /// Moves URLs that are due by `now` into their hosts' queues, and says when the next is due.
+    fn wake(&mut self, now: Timestamp, limit: usize) -> PortResult<Woken>;
+
+    /// Hosts with waiting URLs, in the order of their keys.
+    fn hosts(&mut self, after: Option<&HostKey>, limit: usize) -> PortResult<Vec<HostRow>>;
+
+    /// Letters for another shard, oldest first.
+    fn letters(&mut self, to: ShardId, after: u64, limit: usize) -> PortResult<Vec<Letter>>;
+
+    /// The receiver has committed all letters up to this one.
+    fn delivered(&mut self, to: ShardId, upto: u64) -> PortResult<()>;
+
+    fn record(&mut self, url: &CrawlUrl) -> PortResult<Option<Record>>;
+
+    fn host(&mut self, host: &HostKey) -> PortResult<Option<HostRow>>;
+
+    fn robots(&mut self, origin: &Origin) -> PortResult<Option<RobotsEntry>>;
+
+    /// Every record, in the order of the keys, from where the last call ended.
+    fn records(&mut self, cursor: &mut ScanCursor, limit: usize) -> PortResult<Vec<Record>>;
+
+    /// The URLs that were given as seeds, or joined them.
+    fn seeds(&mut self) -> PortResult<Vec<CrawlUrl>>;
+
+    /// Committed visits after a position of the log.
+    fn visits(&mut self, after: u64, limit: usize) -> PortResult<Vec<VisitLine>>;
+
+    /// No sink needs the log up to here any more.
+    fn trim_visits(&mut self, upto: u64) -> PortResult<()>;
+
+    /// Puts refused URLs of these kinds back into their queues, from where the last call ended.
+    /// Answers how many were put back.
+    fn rejudge(&mut self, which: Rejudge, cursor: &mut ScanCursor, limit: usize)
+    -> PortResult<u64>;
+
+    /// A small value of the crawl's own, such as the fingerprint of its settings.
+    fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>>;
+
+    fn set_note(&mut self, name: &str, value: &[u8]) -> PortResult<()>;
+
+    fn tally(&self) -> &Tally;
+
+    /// Leaves everything durable and the next open quick.
+    fn close(&mut self) -> PortResult<()>;
+}
+
+/// What a shard knows when it has been opened.
+#[derive(Debug, Clone, Default)]
+pub struct Recovery {
+    /// Leases that died with the last process.
+    pub lost: Vec<Grant>,
+    /// How far the archive is known.
+    pub archive_end: Option<ArchiveEnd>,
+    /// The next visit's number; no number is ever used twice.
+    pub next_visit: u64,
+    /// Whether anything was here before.
+    pub resumed: bool,
+    /// Letters wait for these shards.
+    pub letters_for: Vec<ShardId>,
+    /// When the next URL in `due` is due.
+    pub next_due: Option<Timestamp>,
+    /// The newest moment that the state names: the clock must not stand before it.
+    pub latest: Timestamp,
+}
+
+/// A lease that was given, noted before its request leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    pub visit: VisitId,
+    pub host: HostKey,
+    /// None for robots.txt, which is no URL of the frontier.
+    pub url: Option<UrlId>,
+    pub at: Timestamp,
+}
+
+/// Where a URL stands in its host's queue: smaller goes first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct QueueKey {
+    pub band: u8,
+    pub seq: u64,
+}
+
+impl QueueKey {
+    pub const MIN: Self = Self { band: 0, seq: 0 };
+    pub const MAX: Self = Self { band: u8::MAX, seq: u64::MAX };
+}
+
+/// A queued URL in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    pub key: QueueKey,
+    pub id: UrlId,
+    pub record: Record,
+}
+
+/// One atomic write.
+#[derive(Debug, Default)]
+pub struct CommitBatch {
+    pub at: Timestamp,
+    pub visits: Vec<VisitCommit>,
+    pub arrivals: Vec<Arrival>,
+    pub archive_end: Option<ArchiveEnd>,
+    /// Counters that grow by this much.
+    pub tally: Tally,
+    /// Wait until it has reached the disk.
+    pub durable: bool,
+}
+
+/// One settled visit.
+#[derive(Debug)]
+pub struct VisitCommit {
+    pub visit: VisitId,
+    pub host: HostKey,
+    pub host_state: HostState,
+    pub site: Option<(Site, SiteState)>,
+    /// None for robots.txt.
+    pub url: Option<UrlChange>,
+    pub robots: Option<(Origin, RobotsEntry)>,
+    /// Links that belong to this shard, already judged by scope.
+    pub links: FoundSet,
+    /// Whatever belongs to other shards.
+    pub letters: Vec<(ShardId, LetterBody)>,
+    /// The line for the log, when there was an answer; its `seq` is set by the store.
+    pub line: Option<VisitLine>,
+}
+
+/// The new record of a visited URL. If it is queued again with a due time, its queue entry goes
+/// and a due entry comes; queued without one, the entry stays; otherwise it goes.
+#[derive(Debug)]
+pub struct UrlChange {
+    pub key: QueueKey,
+    pub record: Record,
+}
+
+/// URLs (or news of a robots.txt) from outside the shard's own visits.
+#[derive(Debug, Default)]
+pub struct Arrival {
+    /// The letter it came in. A letter that was committed before is ignored.
+    pub letter: Option<(ShardId, u64)>,
+    pub links: FoundSet,
+    pub robots: Option<(Origin, RobotsEntry)>,
+}
+
+#[derive(Debug, Default)]
+pub struct Committed {
+    /// New URLs with their places in their hosts' queues.
+    pub accepted: Vec<Task>,
+    /// Links that were known already.
+    pub known: u64,
+    /// Lines as they stand in the log now.
+    pub lines: Vec<VisitLine>,
+    /// Letters were written for these shards.
+    pub letters_for: Vec<ShardId>,
+    pub next_due: Option<Timestamp>,
+}
+
+/// A set of URLs in one piece of memory: no allocation a link.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FoundSet {
+    text: String,
+    items: Vec<FoundItem>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct FoundItem {
+    end: u32,
+    id: UrlId,
+    depth: u16,
+    hops: u8,
+    band: u8,
+    seed: bool,
+}
+
+/// One URL of a [`FoundSet`], canonical.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found<'a> {
+    pub url: &'a str,
+    pub id: UrlId,
+    pub depth: u16,
+    pub hops: u8,
+    pub band: u8,
+    pub seed: bool,
+}
+
+impl FoundSet {
+    pub fn push(&mut self, found: Found<'_>) {
+        self.text.push_str(found.url);
+        let end = u32::try_from(self.text.len()).expect("a page's links are below 4 GiB");
+        let Found { id, depth, hops, band, seed, .. } = found;
+        self.items.push(FoundItem { end, id, depth, hops, band, seed });
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Found<'_>> {
+        let mut start = 0;
+        self.items.iter().map(move |item| {
+            let end = item.end as usize;
+            let url = &self.text[start..end];
+            start = end;
+            Found {
+                url,
+                id: item.id,
+                depth: item.depth,
+                hops: item.hops,
+                band: item.band,
+                seed: item.seed,
+            }
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct RefillWant {
+    pub host: HostKey,
+    /// Only entries beyond this one.
+    pub after: Option<QueueKey>,
+    pub limit: usize,
+    /// The host wakes up: its state is wanted too.
+    pub state: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Refilled {
+    pub host: HostKey,
+    pub tasks: Vec<Task>,
+    /// More lie beyond the last of these.
+    pub more: bool,
+    /// When the state was asked for.
+    pub state: Option<HostWake>,
+}
+
+/// All that is stored of a host, for its activation.
+#[derive(Debug, Clone, Default)]
+pub struct HostWake {
+    pub host: HostState,
+    pub site: SiteState,
+    pub robots: Vec<(Origin, RobotsEntry)>,
+}
+
+/// What is counted for a registrable domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SiteState {
+    pub pages: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Woken {
+    pub tasks: Vec<Task>,
+    pub next_due: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostRow {
+    pub host: HostKey,
+    pub state: HostState,
+    /// URLs in its queue, and the best band among them.
+    pub waiting: u64,
+    pub best_band: u8,
+}
+
+/// What one shard has to tell another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Letter {
+    pub from: ShardId,
+    /// Counts up per receiver; the receiver remembers the last one it has committed.
+    pub seq: u64,
+    pub visit: VisitId,
+    pub body: LetterBody,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum LetterBody {
+    Links(FoundSet),
+    /// Please fetch this for an origin of ours: its robots.txt is said to be there.
+    RobotsAsk {
+        origin: Origin,
+        url: CrawlUrl,
+        hops: u8,
+    },
+    /// What came of it.
+    RobotsAnswer {
+        origin: Origin,
+        found: RobotsFound,
+    },
+}
+
+/// What a request for a robots.txt brought.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RobotsFound {
+    Text(Box<[u8]>),
+    Absent,
+    Unreachable(Box<str>),
+}
+
+/// One line of the log of visits: what sinks need to know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VisitLine {
+    pub seq: u64,
+    pub visit: VisitId,
+    pub url: CrawlUrl,
+    pub at: Timestamp,
+    pub status: u16,
+    pub content_type: Option<Box<str>>,
+    pub digest: Option<[u8; 20]>,
+    /// The response record; none when archiving is off.
+    pub warc: Option<WarcRef>,
+}
+
+/// Which refusals are judged again.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rejudge {
+    /// Those that named a setting, an address or a redirect limit.
+    pub settings: bool,
+    pub robots: bool,
+}
+
+/// Where a scan goes on. Begins at the default, ends as `done`.
+#[derive(Debug, Clone, Default)]
+pub struct ScanCursor {
+    pub after: Option<Vec<u8>>,
+    pub done: bool,
+}
+
+/// Counters of the crawl's life, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tally(pub BTreeMap<String, u64>);
+
+impl Tally {
+    pub fn add(&mut self, name: &str, by: u64) {
+        if by == 0 {
+            return;
+        }
+        match self.0.get_mut(name) {
+            Some(count) => *count += by,
+            None => {
+                self.0.insert(name.to_owned(), by);
+            }
+        }
+    }
+
+    pub fn get(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        for (name, by) in &other.0 {
+            self.add(name, *by);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_links_gives_back_what_was_put_in() {
+        let mut set = FoundSet::default();
+        for (n, url) in
+            ["http://a.test/", "http://b.test/x?y=1", "http://c.test/"].iter().enumerate()
+        {
+            let depth = n as u16;
+            set.push(Found { url, id: UrlId::of(url), depth, hops: 1, band: 2, seed: n == 0 });
+        }
+        let urls: Vec<_> = set.iter().map(|found| (found.url, found.depth, found.seed)).collect();
+        assert_eq!(
+            urls,
+            [
+                ("http://a.test/", 0, true),
+                ("http://b.test/x?y=1", 1, false),
+                ("http://c.test/", 2, false)
+            ]
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! What have we learnt of a host that must survive a restart?
+//!
+//! Plain data; how an outcome changes it is the frontier's (`frontier::host`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Fault;
+use crate::time::Timestamp;
+
+/// How a host has treated us, and how we must treat it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HostState {
+    /// When the last byte of its last answer came, or we gave up on it.
+    pub last_end: Timestamp,
+    /// The next request leaves no earlier.
+    pub not_before: Timestamp,
+    /// Time it took for its last answer.
+    pub answer_ms: u32,
+    /// Extra pause in steps: doubled by a fault, one less after a good answer.
+    pub backoff: u32,
+    /// Faults in a row, and the latest of them.
+    pub faults: u32,
+    pub last_fault: Option<Fault>,
+    /// It failed so often that it waits in a lane of its own until `not_before`.
+    pub parked: bool,
+    /// 403 answers in a row.
+    pub denied: u32,
+    /// Pages it has given us, for its budget.
+    pub pages: u64,
+    /// All requests, robots.txt included.
+    pub requests: u64,
+    /// Smallest pause we ever left before a request, by the socket's own times.
+    pub gap_min_ms: Option<u64>,
+}

@@ -1,0 +1,380 @@
+//! What do we know of a URL, and how does an outcome change it?
+//!
+//! A [`Record`] is the row of the crawl db. [`Record::settle`] is the only way its state moves;
+//! the matrix of every state with every outcome is the test below. "Fetching" is not a state of
+//! the record: a URL is being fetched while a grant is noted for it, so that a grant costs no
+//! write to its row and a crash leaves nothing to mend.
+//!
+//! Not here: how a record becomes bytes (`ports::codec`).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::ShardId;
+use crate::outcome::{Answer, Fault, Outcome, Refusal, Retry};
+use crate::time::Timestamp;
+use crate::url::CrawlUrl;
+
+/// What we know of one URL.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub url: CrawlUrl,
+    pub found: Discovery,
+    pub state: State,
+    /// Failed attempts in a row.
+    pub attempts: u8,
+    /// Visits that died with their process, in a row.
+    pub lost: u8,
+    /// Answers we have had from it.
+    pub fetch_count: u32,
+    /// The next visit waits until then; the URL is in `due` and not in its host's queue.
+    pub due: Option<Timestamp>,
+    pub last: Option<Box<LastVisit>>,
+}
+
+/// How we came to know a URL, by the shortest way so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discovery {
+    pub at: Timestamp,
+    /// Links from the nearest seed.
+    pub depth: u16,
+    /// Redirects since the last link.
+    pub hops: u8,
+    /// Given by the user, or the target of a seed's redirect.
+    pub seed: bool,
+    /// Which front queue: 0 goes first.
+    pub band: u8,
+}
+
+/// Where a URL stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Waits for its visit, in its host's queue or until it is due.
+    Queued,
+    /// Visited; the answer is in `last`.
+    Parsed,
+    /// Not requested, and why.
+    Blocked(Refusal),
+    /// No longer visited, and why.
+    Retired(Retirement),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retirement {
+    /// The server said there is nothing for us (4xx).
+    Gone(u16),
+    /// A dead letter: it failed too often.
+    DeadLetter { fault: Fault, attempts: u8 },
+}
+
+impl fmt::Display for Retirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone(status) => write!(f, "the server answered {status}"),
+            Self::DeadLetter { fault, attempts } => {
+                write!(f, "dead letter after {attempts} attempts: {fault}")
+            }
+        }
+    }
+}
+
+/// The latest answer and where its bytes are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastVisit {
+    pub at: Timestamp,
+    pub answer: Answer,
+    pub moved_to: Option<Box<str>>,
+    /// Why the target was not taken, when it was not.
+    pub target_refused: Option<Refusal>,
+    pub warc: Option<WarcRef>,
+}
+
+/// What a conditional request needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Validators {
+    pub etag: Option<Box<str>>,
+    pub last_modified: Option<Box<str>>,
+}
+
+/// A record in an archive file of the shard: the response's gzip member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct WarcRef {
+    /// Serial number of the file within its shard.
+    pub file: u32,
+    pub offset: u64,
+    pub length: u64,
+}
+
+/// The number of one visit, never used twice: the shard in the upper 16 bits, a count below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VisitId(pub u64);
+
+impl VisitId {
+    const COUNT_BITS: u32 = 48;
+
+    pub const fn new(shard: ShardId, count: u64) -> Self {
+        Self((shard.0 as u64) << Self::COUNT_BITS | count & ((1 << Self::COUNT_BITS) - 1))
+    }
+
+    pub const fn shard(self) -> ShardId {
+        ShardId((self.0 >> Self::COUNT_BITS) as u16)
+    }
+
+    pub const fn count(self) -> u64 {
+        self.0 & ((1 << Self::COUNT_BITS) - 1)
+    }
+}
+
+impl fmt::Display for VisitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.shard(), self.count())
+    }
+}
+
+/// How often and how soon a failed URL is tried again.
+#[derive(Debug, Clone, Copy)]
+pub struct RetryPolicy {
+    pub attempts_max: u8,
+    /// Wait before the second attempt; four times as long before each further one.
+    pub delay: Duration,
+    /// A URL that was lost this often kills its worker.
+    pub lost_max: u8,
+}
+
+/// What becomes of the URL after its visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Nothing more to do for now.
+    Done,
+    /// Another attempt, not before then.
+    Retry { at: Timestamp },
+}
+
+impl Record {
+    pub fn new(url: CrawlUrl, found: Discovery) -> Self {
+        Self {
+            url,
+            found,
+            state: State::Queued,
+            attempts: 0,
+            lost: 0,
+            fetch_count: 0,
+            due: None,
+            last: None,
+        }
+    }
+
+    /// The visit at `at` came to `outcome`. `warc` is where its answer was archived, if it was.
+    pub fn settle(&mut self, outcome: &Outcome, at: Timestamp, policy: RetryPolicy) -> After {
+        self.due = None;
+        if let Some(answer) = outcome.answer() {
+            self.fetch_count = self.fetch_count.saturating_add(1);
+            let mut answer = answer.clone();
+            if let (Outcome::Unchanged(_), Some(before)) = (outcome, &self.last) {
+                // A 304 has no body: what we know of the page is what the last body told.
+                answer = Answer {
+                    status: answer.status,
+                    took_ms: answer.took_ms,
+                    ..before.answer.clone()
+                };
+            }
+            let moved_to = match outcome {
+                Outcome::Moved { to: Some(to), .. } => Some(to.as_str().into()),
+                _ => None,
+            };
+            self.last = Some(Box::new(LastVisit {
+                at,
+                answer,
+                moved_to,
+                target_refused: None,
+                warc: None,
+            }));
+        }
+        match outcome {
+            Outcome::Fetched(answer) if (400..500).contains(&answer.status) => {
+                self.calm(State::Retired(Retirement::Gone(answer.status)))
+            }
+            Outcome::Fetched(_) | Outcome::Unchanged(_) | Outcome::Moved { .. } => {
+                self.calm(State::Parsed)
+            }
+            Outcome::Refused(refusal) => self.calm(State::Blocked(refusal.clone())),
+            Outcome::Failed(failure) => {
+                self.failed(&failure.fault, failure.retry_after, at, policy)
+            }
+        }
+    }
+
+    fn calm(&mut self, state: State) -> After {
+        self.state = state;
+        self.attempts = 0;
+        self.lost = 0;
+        After::Done
+    }
+
+    fn failed(
+        &mut self,
+        fault: &Fault,
+        retry_after: Option<Duration>,
+        at: Timestamp,
+        policy: RetryPolicy,
+    ) -> After {
+        if *fault == Fault::Lost {
+            // The process died, perhaps through no fault of the URL: it uses up no attempt. Only
+            // one that is there every time is suspected of being the cause.
+            self.lost = self.lost.saturating_add(1);
+            if self.lost < policy.lost_max {
+                self.state = State::Queued;
+                return After::Retry { at };
+            }
+        } else {
+            self.attempts = self.attempts.saturating_add(1);
+            if fault.retry() == Retry::Later && self.attempts < policy.attempts_max {
+                let wait =
+                    policy.delay.saturating_mul(4_u32.pow(u32::from(self.attempts - 1).min(8)));
+                let at = at + wait.max(retry_after.unwrap_or_default());
+                self.state = State::Queued;
+                self.due = Some(at);
+                return After::Retry { at };
+            }
+        }
+        let attempts = self.attempts.max(self.lost);
+        self.state = State::Retired(Retirement::DeadLetter { fault: fault.clone(), attempts });
+        After::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Failure;
+
+    const POLICY: RetryPolicy =
+        RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+
+    fn answer(status: u16) -> Answer {
+        Answer { status, ..Answer::default() }
+    }
+
+    fn failed(fault: Fault, retry_after: Option<u64>) -> Outcome {
+        Outcome::Failed(Failure {
+            fault,
+            retry_after: retry_after.map(Duration::from_secs),
+            answer: None,
+        })
+    }
+
+    fn record(state: State) -> Record {
+        let url = CrawlUrl::parse("http://a.test/").unwrap();
+        let found = Discovery { at: Timestamp::ZERO, depth: 0, hops: 0, seed: true, band: 0 };
+        Record { state, ..Record::new(url, found) }
+    }
+
+    /// Every state with every outcome. The state before does not matter to where it ends, except
+    /// for the counts, which the tests below follow.
+    #[test]
+    fn every_state_meets_every_outcome() {
+        let refusal = Refusal::Loop;
+        let states = [
+            State::Queued,
+            State::Parsed,
+            State::Blocked(refusal.clone()),
+            State::Retired(Retirement::Gone(404)),
+            State::Retired(Retirement::DeadLetter { fault: Fault::Lost, attempts: 3 }),
+        ];
+        let to = CrawlUrl::parse("http://b.test/").unwrap();
+        let dead =
+            |fault: Fault, attempts| State::Retired(Retirement::DeadLetter { fault, attempts });
+        let cases = [
+            (Outcome::Fetched(answer(200)), State::Parsed),
+            (Outcome::Fetched(answer(404)), State::Retired(Retirement::Gone(404))),
+            (Outcome::Unchanged(answer(304)), State::Parsed),
+            (Outcome::Moved { to: Some(to), lasting: true, answer: answer(301) }, State::Parsed),
+            (Outcome::Refused(refusal.clone()), State::Blocked(refusal)),
+            (failed(Fault::Status(503), None), State::Queued),
+            (failed(Fault::Status(501), None), dead(Fault::Status(501), 1)),
+            (failed(Fault::Lost, None), State::Queued),
+            (failed(Fault::Ours("x".into()), None), dead(Fault::Ours("x".into()), 1)),
+        ];
+        let mut met = 0;
+        for before in &states {
+            for (outcome, want) in &cases {
+                let mut record = record(before.clone());
+                let after = record.settle(outcome, Timestamp::from_secs(100), POLICY);
+                assert_eq!(record.state, *want, "{before:?} + {outcome:?}");
+                assert_eq!(record.state == State::Queued, after != After::Done);
+                met += 1;
+            }
+        }
+        assert_eq!(met, states.len() * cases.len());
+    }
+
+    #[test]
+    fn the_third_failure_makes_a_dead_letter_and_each_wait_is_longer() {
+        let mut record = record(State::Queued);
+        let fault = failed(Fault::Status(500), None);
+        let at = Timestamp::from_secs(1_000);
+        assert_eq!(
+            record.settle(&fault, at, POLICY),
+            After::Retry { at: Timestamp::from_secs(1_010) }
+        );
+        assert_eq!(
+            record.settle(&fault, at, POLICY),
+            After::Retry { at: Timestamp::from_secs(1_040) }
+        );
+        assert_eq!(record.settle(&fault, at, POLICY), After::Done);
+        assert_eq!(
+            record.state,
+            State::Retired(Retirement::DeadLetter { fault: Fault::Status(500), attempts: 3 })
+        );
+    }
+
+    #[test]
+    fn the_server_may_ask_for_a_longer_wait_but_not_for_a_shorter_one() {
+        let at = Timestamp::from_secs(1_000);
+        let long = record(State::Queued).settle(&failed(Fault::Status(429), Some(77)), at, POLICY);
+        assert_eq!(long, After::Retry { at: Timestamp::from_secs(1_077) });
+        let short = record(State::Queued).settle(&failed(Fault::Status(429), Some(1)), at, POLICY);
+        assert_eq!(short, After::Retry { at: Timestamp::from_secs(1_010) });
+    }
+
+    #[test]
+    fn a_lost_visit_uses_up_no_attempt_but_the_third_in_a_row_is_suspicious() {
+        let mut record = record(State::Queued);
+        let at = Timestamp::from_secs(5);
+        let lost = failed(Fault::Lost, None);
+        assert_eq!(record.settle(&lost, at, POLICY), After::Retry { at });
+        assert_eq!(record.attempts, 0);
+        record.settle(&lost, at, POLICY);
+        assert_eq!(record.settle(&lost, at, POLICY), After::Done);
+        assert!(matches!(record.state, State::Retired(Retirement::DeadLetter { .. })));
+    }
+
+    #[test]
+    fn an_answer_clears_the_counts() {
+        let mut record = record(State::Queued);
+        record.settle(&failed(Fault::Status(500), None), Timestamp::ZERO, POLICY);
+        record.settle(&failed(Fault::Lost, None), Timestamp::ZERO, POLICY);
+        record.settle(&Outcome::Fetched(answer(200)), Timestamp::ZERO, POLICY);
+        assert_eq!((record.attempts, record.lost, record.fetch_count), (0, 0, 1));
+    }
+
+    #[test]
+    fn an_unchanged_page_keeps_what_its_last_body_told() {
+        let mut record = record(State::Queued);
+        let body = Answer { title: Some("T".into()), links: 7, ..answer(200) };
+        record.settle(&Outcome::Fetched(body), Timestamp::from_secs(1), POLICY);
+        record.settle(&Outcome::Unchanged(answer(304)), Timestamp::from_secs(2), POLICY);
+        let last = record.last.unwrap();
+        assert_eq!((last.answer.status, last.answer.links), (304, 7));
+        assert_eq!(last.answer.title.as_deref(), Some("T"));
+    }
+
+    #[test]
+    fn a_visit_id_keeps_shard_and_count_apart() {
+        let id = VisitId::new(ShardId(15), 123_456_789);
+        assert_eq!((id.shard(), id.count()), (ShardId(15), 123_456_789));
+        assert_eq!(id.to_string(), "15-123456789");
+    }
+}
