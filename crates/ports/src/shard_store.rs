@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
+pub use types::task::{QueueKey, SiteState, Task};
 use types::{
     CrawlUrl, HostKey, HostState, Origin, Record, ShardId, Site, Timestamp, UrlId, VisitId, WarcRef,
 };
@@ -108,34 +109,14 @@ pub struct Grant {
     pub at: Timestamp,
 }
 
-/// Where a URL stands in its host's queue: smaller goes first.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-pub struct QueueKey {
-    pub band: u8,
-    pub seq: u64,
-}
-
-impl QueueKey {
-    pub const MIN: Self = Self { band: 0, seq: 0 };
-    pub const MAX: Self = Self { band: u8::MAX, seq: u64::MAX };
-}
-
-/// A queued URL in memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Task {
-    pub key: QueueKey,
-    pub id: UrlId,
-    pub record: Record,
-}
-
 /// One atomic write.
 #[derive(Debug, Default)]
 pub struct CommitBatch {
     pub at: Timestamp,
     pub visits: Vec<VisitCommit>,
     pub arrivals: Vec<Arrival>,
+    /// What was learnt of hosts without a visit, such as a name that does not resolve.
+    pub hosts: Vec<(HostKey, HostState)>,
     pub archive_end: Option<ArchiveEnd>,
     /// Counters that grow by this much.
     pub tally: Tally,
@@ -279,12 +260,6 @@ pub struct HostWake {
     pub host: HostState,
     pub site: SiteState,
     pub robots: Vec<(Origin, RobotsEntry)>,
-}
-
-/// What is counted for a registrable domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SiteState {
-    pub pages: u64,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -10,6 +10,7 @@ pub mod host_state;
 pub mod outcome;
 pub mod record;
 pub mod size;
+pub mod task;
 pub mod time;
 pub mod url;
 
@@ -19,5 +20,6 @@ pub use host_state::HostState;
 pub use outcome::{Answer, Blame, Failure, Fault, Outcome, Refusal, Retry};
 pub use record::{Discovery, LastVisit, Record, State, Validators, VisitId, WarcRef};
 pub use size::{ByteRate, ByteSize};
+pub use task::{QueueKey, SiteState, Task};
 pub use time::{HumanDuration, Timestamp};
-pub use url::{Base, CrawlUrl, UrlError, UrlId};
+pub use url::{Base, CrawlUrl, UrlError, UrlId, UrlRef};

@@ -98,6 +98,50 @@ impl CrawlUrl {
     }
 }
 
+/// A canonical URL that lies in somebody else's text: a link before it is accepted.
+#[derive(Clone, Copy)]
+pub struct UrlRef<'a> {
+    text: &'a str,
+    parts: Parts,
+}
+
+impl<'a> UrlRef<'a> {
+    /// See [`CrawlUrl::from_canonical`].
+    pub fn from_canonical(text: &'a str) -> Result<Self, UrlError> {
+        Ok(Self { text, parts: Parts::find(text)? })
+    }
+
+    pub fn as_str(&self) -> &'a str {
+        self.text
+    }
+
+    pub fn host(&self) -> &'a str {
+        &self.text[self.parts.host_start as usize..self.parts.host_end as usize]
+    }
+
+    pub fn path(&self) -> &'a str {
+        let rest = &self.text[self.parts.path_start as usize..];
+        rest.split_once('?').map_or(rest, |(path, _)| path)
+    }
+
+    /// The registrable domain (see [`Site`]).
+    pub fn site(&self) -> &'a str {
+        crate::host::site_of(self.host())
+    }
+}
+
+impl fmt::Debug for UrlRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.text, f)
+    }
+}
+
+impl<'a> From<&'a CrawlUrl> for UrlRef<'a> {
+    fn from(url: &'a CrawlUrl) -> Self {
+        Self { text: &url.text, parts: url.parts }
+    }
+}
+
 impl Parts {
     pub(crate) fn find(text: &str) -> Result<Self, UrlError> {
         let bad = || UrlError::Syntax(format!("`{text}` is not in canonical form"));
