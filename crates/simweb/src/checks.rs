@@ -1,0 +1,187 @@
+//! Was the visitor polite, as far as the server can tell?
+//!
+//! Each check reads the journal's entries (in the order of arrival) and answers with violations
+//! that a person can follow: who, when, and by how much. An empty list is a good visitor. The
+//! limits are the caller's; no slack is added here, since a server sees every pause at least as
+//! long as the visitor made it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use types::Timestamp;
+
+use crate::journal::Entry;
+use crate::web::{Dns, Web};
+
+/// Something a visitor must not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which check found it.
+    pub check: &'static str,
+    /// The host, address or URL it is about.
+    pub about: String,
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.check, self.about, self.what)
+    }
+}
+
+/// Fails with the first few violations, one a line.
+pub fn assert_none(violations: &[Violation]) {
+    const SHOWN: usize = 10;
+    let lines: Vec<_> = violations.iter().take(SHOWN).map(Violation::to_string).collect();
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), lines.join("\n"));
+}
+
+/// Per host: never two requests at once, a pause of at least `min_pause(host)` from the end of an
+/// answer to the next request, and never a connection that is used again after a newer one (then
+/// both were open).
+pub fn gaps(entries: &[Entry], min_pause: impl Fn(&str) -> Duration) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (host, entries) in by(entries, |entry| entry.host.to_string()) {
+        let limit = min_pause(&host);
+        let mut newest_connection = 0;
+        let mut busy: Option<&Entry> = None;
+        for &entry in &entries {
+            let mut say =
+                |check, what| violations.push(Violation { check, about: host.clone(), what });
+            if let Some(before) = busy {
+                match before.ended.filter(|&end| end <= entry.arrived) {
+                    None => say("one at a time", meeting(entry, before)),
+                    Some(end) if entry.arrived.since(end) < limit => {
+                        say("pause", short(entry, before, entry.arrived.since(end), limit));
+                    }
+                    Some(_) => {}
+                }
+            }
+            if entry.connection < newest_connection {
+                say(
+                    "one connection",
+                    format!(
+                        "{} came over connection {}, after connection {newest_connection} was in use",
+                        entry.path, entry.connection
+                    ),
+                );
+            }
+            newest_connection = newest_connection.max(entry.connection);
+            // The next pause counts from whichever answer ended last.
+            busy = busy.filter(|before| end_of(before) > end_of(entry)).or(Some(entry));
+        }
+    }
+    violations
+}
+
+fn meeting(entry: &Entry, before: &Entry) -> String {
+    format!(
+        "{} came at {} while {} was under way (until {})",
+        entry.path,
+        entry.arrived.rfc3339_millis(),
+        before.path,
+        before.ended.map_or("the end".to_owned(), Timestamp::rfc3339_millis)
+    )
+}
+
+fn short(entry: &Entry, before: &Entry, pause: Duration, limit: Duration) -> String {
+    format!(
+        "{} came {pause:?} after the end of {}; {limit:?} is the least",
+        entry.path, before.path
+    )
+}
+
+/// Per address: at least `min_gap` from the arrival of a request to the next, and at most
+/// `max_in_flight` at once.
+pub fn address_gaps(entries: &[Entry], min_gap: Duration, max_in_flight: usize) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (address, entries) in by(entries, |entry| entry.address) {
+        let mut ends: Vec<Timestamp> = Vec::new();
+        let mut last: Option<&Entry> = None;
+        for &entry in &entries {
+            let mut say = |check, what| {
+                violations.push(Violation { check, about: address.to_string(), what });
+            };
+            if let Some(before) = last
+                && entry.arrived.since(before.arrived) < min_gap
+            {
+                let gap = entry.arrived.since(before.arrived);
+                say(
+                    "address pause",
+                    format!(
+                        "{} came {gap:?} after {}; {min_gap:?} is the least",
+                        entry.url(),
+                        before.url()
+                    ),
+                );
+            }
+            ends.retain(|&end| end > entry.arrived);
+            ends.push(end_of(entry));
+            if ends.len() > max_in_flight {
+                say(
+                    "address requests",
+                    format!(
+                        "{} was one of {} at once; {max_in_flight} is the most",
+                        entry.url(),
+                        ends.len()
+                    ),
+                );
+            }
+            last = Some(entry);
+        }
+    }
+    violations
+}
+
+/// URLs that were answered in full more than once with the same status. After a crash that is
+/// allowed; in a quiet crawl it is not.
+pub fn duplicates(entries: &[Entry]) -> Vec<Violation> {
+    let answered = |entry: &&Entry| !entry.aborted && !matches!(entry.status, 0 | 429 | 500..);
+    let pages = entries.iter().filter(answered).filter(|entry| !entry.is_robots());
+    let mut counts: BTreeMap<(String, u16), u32> = BTreeMap::new();
+    for entry in pages {
+        *counts.entry((entry.url(), entry.status)).or_default() += 1;
+    }
+    let repeated = counts.into_iter().filter(|(_, count)| *count > 1);
+    repeated
+        .map(|((url, status), count)| Violation {
+            check: "once only",
+            about: url,
+            what: format!("answered {count} times with {status}"),
+        })
+        .collect()
+}
+
+/// Every request went to an address that the host has, and to none but loopback.
+pub fn addresses(entries: &[Entry], web: &dyn Web) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let pairs: std::collections::BTreeSet<(&str, IpAddr)> =
+        entries.iter().map(|entry| (&*entry.host, entry.address)).collect();
+    for (host, address) in pairs {
+        let owned = match web.resolve(host) {
+            Dns::Addresses { addresses, .. } => addresses.contains(&address),
+            // An address literal needs no name server.
+            _ => host.trim_matches(['[', ']']) == address.to_string(),
+        };
+        if !owned || !address.is_loopback() {
+            let what = format!("{address} was connected, which is not its own or not loopback");
+            violations.push(Violation { check: "address", about: host.to_owned(), what });
+        }
+    }
+    violations
+}
+
+/// When the server was done with a request; never, if it is still under way.
+fn end_of(entry: &Entry) -> Timestamp {
+    entry.ended.unwrap_or(Timestamp::MAX)
+}
+
+fn by<K: Ord>(entries: &[Entry], key: impl Fn(&Entry) -> K) -> BTreeMap<K, Vec<&Entry>> {
+    let mut groups: BTreeMap<K, Vec<&Entry>> = BTreeMap::new();
+    for entry in entries {
+        groups.entry(key(entry)).or_default().push(entry);
+    }
+    groups
+}
