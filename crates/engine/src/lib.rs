@@ -1,1 +1,416 @@
-//! To be written.
+//! The crawl: it knows ports, never adapters.
+//!
+//! [`open`] settles what the last run left behind; [`Engine::run`] crawls until nothing is left
+//! to do, a limit is reached, or somebody asks it to stop. Each shard has an owner
+//! (`roles::frontier`) and a keeper (`keeper`); visits (`life`) are tasks of their own.
+//!
+//! Always: whatever ends a run, what was accepted is in the store, and the next run goes on.
+
+mod clock;
+mod ctx;
+pub mod events;
+pub mod keeper;
+pub mod life;
+mod limits;
+mod pool;
+pub mod report;
+pub mod robots_book;
+pub mod roles;
+pub mod stages;
+
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use frontier::{Addresses, Frontier, FrontierOptions, Scope};
+use ports::shard_store::{
+    Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, Tally,
+};
+use ports::{Clock, Fetcher, PortError, PortResult, Resolver};
+use thiserror::Error;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
+use types::record::RetryPolicy;
+use types::{Canon, CrawlUrl, ShardId, Timestamp};
+
+pub use clock::SteadyClock;
+pub use ctx::{Ctx, EngineOptions};
+pub use events::Events;
+pub use keeper::KeeperHandle;
+pub use limits::Limits;
+pub use pool::Pool;
+pub use robots_book::{RobotsBook, RobotsSettings};
+use roles::frontier::{Note, Owner, OwnerParts, Standing};
+pub use stages::store::Books;
+
+/// What can go wrong on our side.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Port(#[from] PortError),
+    #[error("{0}")]
+    Setting(String),
+    #[error("a part of the crawler died: {0}")]
+    Died(String),
+}
+
+/// Shards that were opened and have settled their past.
+#[derive(Debug)]
+pub struct Opened {
+    books: Vec<Books>,
+    recoveries: Vec<Recovery>,
+    /// The newest moment that any state names; the clock must not stand before it.
+    pub latest: Timestamp,
+    /// Whether anything was here before.
+    pub resumed: bool,
+    /// Visits that died with the last run.
+    pub lost: usize,
+    pub seeds: Vec<CrawlUrl>,
+    pub tally: Tally,
+}
+
+/// Opens all shards of a crawl: lost leases are settled, archives cut to what the store knows,
+/// sinks brought up to date.
+pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortResult<Opened> {
+    let mut recoveries = Vec::new();
+    let mut seeds = Vec::new();
+    let mut tally = Tally::default();
+    for books in &mut books {
+        let recovery = books.store.recover(now, retry)?;
+        if let Some(archive) = &mut books.archive {
+            archive.cut(recovery.archive_end)?;
+        }
+        catch_up(books)?;
+        seeds.append(&mut books.store.seeds()?);
+        tally.merge(books.store.tally());
+        recoveries.push(recovery);
+    }
+    Ok(Opened {
+        latest: recoveries.iter().map(|recovery| recovery.latest).max().unwrap_or_default(),
+        resumed: recoveries.iter().any(|recovery| recovery.resumed),
+        lost: recoveries.iter().map(|recovery| recovery.lost.len()).sum(),
+        books,
+        recoveries,
+        seeds,
+        tally,
+    })
+}
+
+/// Lines of the log that a sink takes at a time.
+const CATCH_UP_LINES: usize = 4_096;
+
+fn catch_up(books: &mut Books) -> PortResult<()> {
+    for sink in &mut books.sinks {
+        loop {
+            let lines = books.store.visits(sink.cursor(), CATCH_UP_LINES)?;
+            let Some(last) = lines.last().map(|line| line.seq) else { break };
+            sink.feed(&lines)?;
+            if sink.cursor() < last {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Opened {
+    /// The small value of that name in the first shard.
+    pub fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>> {
+        match self.books.first_mut() {
+            Some(books) => books.store.note(name),
+            None => Ok(None),
+        }
+    }
+
+    pub fn set_note(&mut self, name: &str, value: &[u8]) -> PortResult<()> {
+        match self.books.first_mut() {
+            Some(books) => books.store.set_note(name, value),
+            None => Ok(()),
+        }
+    }
+
+    /// New seeds. Durable when this returns; answers how many were not known before.
+    pub fn seed(&mut self, seeds: &[CrawlUrl], now: Timestamp) -> PortResult<usize> {
+        let found = seeds.iter().map(|url| (url, 0));
+        let accepted = self.offer(found, true, now)?;
+        self.seeds.extend_from_slice(seeds);
+        Ok(accepted)
+    }
+
+    /// URLs from outside, already judged, with their depths.
+    pub fn offer<'a>(
+        &mut self,
+        urls: impl Iterator<Item = (&'a CrawlUrl, u16)>,
+        seed: bool,
+        now: Timestamp,
+    ) -> PortResult<usize> {
+        let shards = u16::try_from(self.books.len()).expect("shards are counted in a u16");
+        let mut sets = vec![FoundSet::default(); self.books.len()];
+        for (url, depth) in urls {
+            let band = frontier::priority::band_of_depth(depth);
+            let shard = url.site().shard(shards);
+            let found = Found { url: url.as_str(), id: url.id(), depth, hops: 0, band, seed };
+            sets[usize::from(shard.0)].push(found);
+        }
+        let mut accepted = 0;
+        for (books, links) in self.books.iter_mut().zip(sets) {
+            if links.is_empty() {
+                continue;
+            }
+            let arrivals = vec![Arrival { links, ..Arrival::default() }];
+            let archive_end = books.archive.as_ref().and_then(|archive| archive.end());
+            let batch = CommitBatch {
+                at: now,
+                arrivals,
+                archive_end,
+                durable: true,
+                ..CommitBatch::default()
+            };
+            accepted += books.store.commit(batch)?.accepted.len();
+        }
+        Ok(accepted)
+    }
+
+    /// Settings have changed: refused URLs of these kinds get another chance. Answers how many.
+    pub fn rejudge(&mut self, which: Rejudge) -> PortResult<u64> {
+        let mut back = 0;
+        for books in &mut self.books {
+            let mut cursor = ScanCursor::default();
+            while !cursor.done {
+                back += books.store.rejudge(which, &mut cursor, 10_000)?;
+            }
+        }
+        Ok(back)
+    }
+}
+
+/// Everything else that a crawl is made of.
+pub struct EngineParts {
+    pub options: EngineOptions,
+    pub clock: SteadyClock,
+    pub fetcher: Arc<dyn Fetcher>,
+    pub resolver: Arc<dyn Resolver>,
+    pub pool: Pool,
+    pub scope: Scope,
+    pub canon: Canon,
+    pub events: Events,
+    /// Store threads, or inline under virtual time.
+    pub threads: bool,
+}
+
+impl std::fmt::Debug for EngineParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineParts").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing is left to do, or nothing within the crawl's patience.
+    Done,
+    /// Somebody asked; what was under way is finished.
+    Interrupted,
+    /// Somebody asked twice; what was under way is dropped and will be fetched again.
+    Abandoned,
+    PageLimit,
+    SizeLimit,
+    TimeLimit,
+    DiskLow,
+}
+
+/// How others steer a run.
+#[derive(Debug, Clone)]
+pub struct Steering {
+    control: mpsc::Sender<Ending>,
+    pub ctx: Arc<Ctx>,
+    pub limits: Arc<Limits>,
+}
+
+impl Steering {
+    /// Asks the run to end for this reason; [`Ending::Abandoned`] ends it at once.
+    pub async fn stop(&self, ending: Ending) {
+        // A run that is over needs no telling.
+        let _ = self.control.send(ending).await;
+    }
+}
+
+/// A crawl, ready to run.
+#[derive(Debug)]
+pub struct Engine {
+    owners: Vec<Owner>,
+    notes: Vec<mpsc::Sender<Note>>,
+    control: mpsc::Receiver<Ending>,
+    steering: Steering,
+}
+
+/// How often the coordinator looks whether it is over.
+const TICK: Duration = Duration::from_millis(200);
+/// Notes that may wait for an owner.
+const NOTES_MAX: usize = 1_024;
+
+impl Engine {
+    pub fn new(opened: Opened, parts: EngineParts) -> Result<Self, EngineError> {
+        let options = parts.options;
+        let now = parts.clock.now();
+        let opened_at = opened.resumed.then_some(now);
+        let addresses =
+            Addresses::new(&options.politeness, opened_at).map_err(EngineError::Setting)?;
+        let mut scope = parts.scope;
+        opened.seeds.iter().for_each(|seed| scope.add_seed(seed));
+        let limits = Limits::new(options.max_pages, opened.tally.get("pages"), options.max_bytes);
+        let mut keepers = Vec::new();
+        let mut replies = Vec::new();
+        let mut archive_bytes = Vec::new();
+        for (n, books) in opened.books.into_iter().enumerate() {
+            let bytes = books.archive.as_ref().map_or(0, |archive| archive.bytes_written());
+            limits.archived(bytes);
+            archive_bytes.push(bytes);
+            let shard = ShardId(u16::try_from(n).expect("shards are counted in a u16"));
+            let robots = options.robots.clone();
+            let (keeper, answers) = if parts.threads {
+                KeeperHandle::spawn(shard, books, robots)
+            } else {
+                KeeperHandle::inline(books, robots)
+            };
+            keepers.push(keeper);
+            replies.push(answers);
+        }
+        let limits = Arc::new(limits);
+        let ctx = Arc::new(Ctx {
+            clock: parts.clock,
+            fetcher: parts.fetcher,
+            resolver: parts.resolver,
+            pool: parts.pool,
+            robots: RobotsBook::default(),
+            scope: RwLock::new(scope),
+            canon: parts.canon,
+            addresses: Mutex::new(addresses),
+            events: parts.events,
+            keepers,
+            options,
+        });
+        let (notes, inboxes): (Vec<_>, Vec<_>) =
+            replies.iter().map(|_| mpsc::channel(NOTES_MAX)).unzip();
+        let slots = Arc::new(Semaphore::new(ctx.options.concurrency.max(1)));
+        let owners = opened
+            .recoveries
+            .into_iter()
+            .zip(replies)
+            .zip(inboxes)
+            .enumerate()
+            .map(|(n, ((recovery, replies), inbox))| {
+                let shard = ShardId(u16::try_from(n).expect("counted above"));
+                let frontier = Frontier::new(FrontierOptions {
+                    politeness: ctx.options.politeness.clone(),
+                    obey_robots: ctx.options.robots.obey,
+                    opened_at,
+                    next_visit: recovery.next_visit,
+                    seed: ctx.options.seed,
+                    ..FrontierOptions::new(shard)
+                });
+                let parts = OwnerParts {
+                    shard,
+                    frontier,
+                    keeper: ctx.keepers[n].clone(),
+                    replies,
+                    notes: inbox,
+                    owners: notes.clone(),
+                    slots: Arc::clone(&slots),
+                    limits: Arc::clone(&limits),
+                    next_due: recovery.next_due,
+                    letters_for: recovery.letters_for,
+                    archive_bytes: archive_bytes[n],
+                };
+                Owner::new(Arc::clone(&ctx), parts)
+            })
+            .collect();
+        let (control_to, control) = mpsc::channel(8);
+        let steering = Steering { control: control_to, ctx, limits };
+        Ok(Self { owners, notes, control, steering })
+    }
+
+    pub fn steering(&self) -> Steering {
+        self.steering.clone()
+    }
+
+    /// Crawls until it is over; closes everything in good order.
+    pub async fn run(mut self) -> Result<Ending, EngineError> {
+        let mut owners = JoinSet::new();
+        for owner in self.owners.drain(..) {
+            owners.spawn(owner.run());
+        }
+        let started = tokio::time::Instant::now();
+        let deadline = self.steering.ctx.options.max_time.map(|time| started + time);
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ending = None;
+        let mut before: Option<Vec<Standing>> = None;
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = owners.join_next() => {
+                    let result = ended.map_err(|error| EngineError::Died(error.to_string()))?;
+                    result?;
+                    if owners.is_empty() {
+                        return Ok(ending.unwrap_or(Ending::Done));
+                    }
+                }
+                Some(why) = self.control.recv() => {
+                    let first = ending.is_none();
+                    if first || why == Ending::Abandoned {
+                        ending = Some(why);
+                        self.tell_all(why == Ending::Abandoned).await;
+                    }
+                }
+                _ = tick.tick(), if ending.is_none() => {
+                    let over = match deadline {
+                        Some(at) if tokio::time::Instant::now() >= at => Some(Ending::TimeLimit),
+                        _ => self.judge(&mut before).await,
+                    };
+                    if over.is_some() {
+                        ending = over;
+                        self.tell_all(false).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn tell_all(&self, abandon: bool) {
+        for owner in &self.notes {
+            let note = if abandon { Note::Abandon } else { Note::Drain };
+            // An owner that is gone has ended already.
+            let _ = owner.send(note).await;
+        }
+    }
+
+    /// Is it over? Quiet twice in a row, with nothing having happened in between: a letter from
+    /// one shard to another cannot slip through.
+    async fn judge(&self, before: &mut Option<Vec<Standing>>) -> Option<Ending> {
+        let limits = &self.steering.limits;
+        if limits.bytes_reached() {
+            return Some(Ending::SizeLimit);
+        }
+        if limits.pages_reached() {
+            return Some(Ending::PageLimit);
+        }
+        let mut standings = Vec::with_capacity(self.notes.len());
+        for owner in &self.notes {
+            let (tell, told) = oneshot::channel();
+            owner.send(Note::Ping(tell)).await.ok()?;
+            standings.push(told.await.ok()?);
+        }
+        let horizon = self.steering.ctx.clock.now() + self.steering.ctx.options.patience;
+        let quiet =
+            |standing: &Standing| standing.quiet && standing.next.is_none_or(|next| next > horizon);
+        if !standings.iter().all(quiet) {
+            *before = None;
+            return None;
+        }
+        let same = before.as_ref().is_some_and(|before| {
+            before.iter().zip(&standings).all(|(a, b)| a.activity == b.activity)
+        });
+        *before = Some(standings);
+        same.then_some(Ending::Done)
+    }
+}

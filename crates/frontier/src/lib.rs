@@ -1,1 +1,883 @@
-//! To be written.
+//! May it enter, which is next, and when?
+//!
+//! The frontier of one shard, a pure value: its verbs take `now`, and what it needs from outside
+//! it asks for ([`Wants`]). URLs wait in the store; here are the active hosts with the near part
+//! of their queues, and the order in which they may be visited.
+//!
+//! ```text
+//! offer ─► front queues ─► activation ─► back queue of the host ─► heap of hosts ─► next
+//!           (hosts, by      (refill,       (near part)              (by time)   │
+//!            band)           resolve)                                           ▼
+//!                                              settle, committed ◄───────────  lease
+//! ```
+//!
+//! Always: a host with waiting URLs is in exactly one place (asleep, in a front queue, or active);
+//! an active one is in exactly one [`Phase`]. Taking a host out of the heap for a lease takes it
+//! out until the visit is settled, so two visits to one host cannot meet: the structure forbids
+//! it, no lock does. A host's next visit never moves earlier.
+//!
+//! Not here: whether robots.txt permits a URL (`engine::stages::gate`), what is new (the store).
+
+mod back;
+mod front;
+pub mod host;
+pub mod politeness;
+pub mod priority;
+mod robots;
+pub mod scope;
+mod seats;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use foldhash::fast::FixedState;
+use types::{
+    CrawlUrl, Fault, HostKey, HostState, Origin, QueueKey, Refusal, ShardId, Site, SiteState, Task,
+    Timestamp, UrlId, VisitId,
+};
+
+use back::Back;
+use front::Front;
+pub use host::Touch;
+pub use politeness::{Addresses, Politeness};
+pub use robots::{RobotsMark, RobotsMarks};
+pub use scope::{CrawlSettings, Scope, ScopeKind};
+use seats::Doors;
+
+/// What the frontier is told once.
+#[derive(Debug, Clone)]
+pub struct FrontierOptions {
+    pub shard: ShardId,
+    pub politeness: Politeness,
+    /// When false, no robots.txt is asked for.
+    pub obey_robots: bool,
+    /// A lease that is not renewed for this long is lost.
+    pub lease_time: Duration,
+    /// Hosts in memory with their queues; about 1 KB each, and the tasks of their near parts.
+    pub active_max: usize,
+    /// Hosts in the front queues; about 100 bytes each.
+    pub front_max: usize,
+    /// Tasks of one host in memory, and when more are asked for.
+    pub near_max: usize,
+    pub near_low: usize,
+    /// On resume: no host is visited before its full delay from then is over.
+    pub opened_at: Option<Timestamp>,
+    pub next_visit: u64,
+    pub seed: u64,
+}
+
+impl FrontierOptions {
+    pub fn new(shard: ShardId) -> Self {
+        Self {
+            shard,
+            politeness: Politeness::default(),
+            obey_robots: true,
+            lease_time: Duration::from_secs(15 * 60),
+            active_max: 50_000,
+            front_max: 1_000_000,
+            near_max: 64,
+            near_low: 8,
+            opened_at: None,
+            next_visit: 1,
+            seed: 0,
+        }
+    }
+}
+
+/// A host that rests longer than this gives up its place in memory.
+const SLEEP_MIN: Duration = Duration::from_secs(60);
+
+/// Robots requests that other hosts' robots.txt have pointed here, at most.
+const ERRANDS_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub struct Frontier {
+    options: FrontierOptions,
+    front: Front,
+    hosts: HashMap<HostKey, Host, FixedState>,
+    sites: HashMap<Site, SiteSlot, FixedState>,
+    /// Hosts whose time is known, soonest first.
+    heap: BinaryHeap<Reverse<Turn>>,
+    /// Hosts whose time has come, but whose address is busy.
+    doors: Doors,
+    /// Hosts that rest for long, out of memory.
+    asleep: BTreeSet<(Timestamp, HostKey)>,
+    asleep_until: HashMap<HostKey, Timestamp, FixedState>,
+    /// Hosts that have used up their budget: no use in waking them for every new URL.
+    spent: HashSet<HostKey, FixedState>,
+    leases: BTreeMap<VisitId, Held>,
+    /// Robots requests for hosts that are not active yet.
+    errands: HashMap<HostKey, VecDeque<RobotsErrand>, FixedState>,
+    wants: Wants,
+    /// Hosts that wait for an answer of the store or the resolver.
+    pending: usize,
+    turns: u64,
+    next_visit: u64,
+}
+
+/// What the frontier asks of the outside.
+#[derive(Debug, Default)]
+pub struct Wants {
+    pub refill: Vec<Refill>,
+    pub resolve: Vec<HostKey>,
+    /// The front queues ran dry and something did not fit into them: scan the hosts again.
+    pub scan: bool,
+}
+
+impl Wants {
+    pub fn is_empty(&self) -> bool {
+        self.refill.is_empty() && self.resolve.is_empty() && !self.scan
+    }
+}
+
+/// The next part of a host's queue, please.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refill {
+    pub host: HostKey,
+    pub after: Option<QueueKey>,
+    pub limit: usize,
+    /// The host wakes up: all that is stored of it is wanted too.
+    pub wake: bool,
+}
+
+/// What is stored of a host that wakes up.
+#[derive(Debug, Clone, Default)]
+pub struct Wake {
+    pub state: HostState,
+    pub site: SiteState,
+    pub robots: Vec<(Origin, RobotsMark)>,
+}
+
+/// Where a host lives, or why we cannot go there.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Place {
+    Addresses { addresses: Vec<IpAddr>, until: Timestamp },
+    Forbidden { refusal: Refusal, until: Timestamp },
+    Failed { why: Box<str> },
+}
+
+#[derive(Debug)]
+pub enum Next {
+    /// Go now.
+    Visit(Box<Lease>),
+    /// Nothing may go before then; none when nothing is known to wait.
+    Wait(Option<Timestamp>),
+}
+
+/// The right to make one visit.
+#[derive(Debug, Clone)]
+pub struct Lease {
+    pub visit: VisitId,
+    pub host: HostKey,
+    pub errand: Errand,
+    /// The one address that may be connected; none when nothing is to be sent.
+    pub address: Option<IpAddr>,
+    pub granted_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub enum Errand {
+    Page(Task),
+    Robots(RobotsErrand),
+    /// The host lives where we do not go.
+    Refuse(Task, Refusal),
+}
+
+impl Errand {
+    pub fn task(&self) -> Option<&Task> {
+        match self {
+            Self::Page(task) | Self::Refuse(task, _) => Some(task),
+            Self::Robots(_) => None,
+        }
+    }
+}
+
+/// A request for a robots.txt, perhaps at another host than the one it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RobotsErrand {
+    pub origin: Origin,
+    pub url: CrawlUrl,
+    pub hops: u8,
+}
+
+/// What became of the URL of a visit.
+#[derive(Debug)]
+pub enum Fate {
+    /// It leaves the queue when the visit is committed.
+    Leaves,
+    /// It stays where it was, perhaps with something noted in its record.
+    Stays(Box<Task>),
+}
+
+/// What must be written down with a settled visit.
+#[derive(Debug)]
+pub struct Settled {
+    pub host: HostKey,
+    pub state: HostState,
+    pub site: (Site, SiteState),
+    /// When the host's request before this one had ended; the measured gap begins there.
+    pub last_end_before: Option<Timestamp>,
+    /// A milestone that somebody should hear of.
+    pub alert: Option<Alert>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alert {
+    Parked { faults: u32, last: Fault },
+    Denied { times: u32 },
+}
+
+/// An active host.
+#[derive(Debug)]
+struct Host {
+    site: Site,
+    state: HostState,
+    back: Back,
+    phase: Phase,
+    place: Option<Place>,
+    robots: RobotsMarks,
+    errands: VecDeque<RobotsErrand>,
+    /// Which of its addresses is used; moves on after a failed connection.
+    address_turn: usize,
+    over_budget: bool,
+    /// Visits that are settled and not yet in the store.
+    uncommitted: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Its state is being read.
+    Waking,
+    /// Its address is being looked up.
+    Resolving,
+    /// In the heap; the number tells its latest entry from older ones.
+    Scheduled {
+        number: u64,
+        at: Timestamp,
+    },
+    /// Its time has come, its address is busy.
+    AtDoor,
+    Leased,
+    /// Waits for a refill.
+    Starved,
+    /// Nothing is waiting, or nothing that may be visited.
+    Idle,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    at: Timestamp,
+    number: u64,
+    host: HostKey,
+}
+
+#[derive(Debug, Default)]
+struct SiteSlot {
+    state: SiteState,
+    in_flight: u64,
+    hosts: usize,
+}
+
+#[derive(Debug)]
+struct Held {
+    lease: Lease,
+    expires_at: Timestamp,
+}
+
+impl Frontier {
+    pub fn new(options: FrontierOptions) -> Self {
+        let hasher = FixedState::with_seed(options.seed);
+        Self {
+            front: Front::new(options.front_max, options.seed),
+            hosts: HashMap::with_hasher(hasher.clone()),
+            sites: HashMap::with_hasher(hasher.clone()),
+            heap: BinaryHeap::new(),
+            doors: Doors::default(),
+            asleep: BTreeSet::new(),
+            asleep_until: HashMap::with_hasher(hasher.clone()),
+            spent: HashSet::with_hasher(hasher.clone()),
+            leases: BTreeMap::new(),
+            errands: HashMap::with_hasher(hasher),
+            wants: Wants::default(),
+            pending: 0,
+            turns: 0,
+            next_visit: options.next_visit,
+            options,
+        }
+    }
+
+    // ── what comes in ────────────────────────────────────────────────────────────────────────
+
+    /// The store knows a host with waiting URLs (after opening, or after a scan).
+    pub fn know(&mut self, host: &HostKey, best_band: u8) {
+        if !self.hosts.contains_key(host)
+            && !self.asleep_until.contains_key(host)
+            && !self.spent.contains(host)
+        {
+            self.front.push(host, best_band);
+        }
+    }
+
+    /// A new URL, already in the store's queue of its host.
+    pub fn offer(&mut self, now: Timestamp, task: Task) {
+        let host_key = task.record.url.host_key();
+        let Some(host) = self.hosts.get_mut(&host_key) else {
+            self.know(&host_key, task.key.band);
+            return;
+        };
+        host.back.offer(task, self.options.near_max);
+        if host.phase == Phase::Idle && !host.over_budget {
+            let at = host.state.not_before.max(now);
+            self.schedule(now, &host_key, at);
+        }
+    }
+
+    /// Somebody's robots.txt is said to be at this host.
+    pub fn ask_robots(&mut self, now: Timestamp, errand: RobotsErrand) {
+        let host_key = errand.url.host_key();
+        if let Some(host) = self.hosts.get_mut(&host_key) {
+            host.errands.push_back(errand);
+            let at = host.state.not_before.max(now);
+            // It may rest because its own robots.txt is out of reach; an errand needs none.
+            if matches!(host.phase, Phase::Idle | Phase::Scheduled { .. }) {
+                self.schedule(now, &host_key, at);
+            }
+            return;
+        }
+        if self.errands.len() < ERRANDS_MAX {
+            self.errands.entry(host_key.clone()).or_default().push_back(errand);
+            if let Some(until) = self.asleep_until.remove(&host_key) {
+                self.asleep.remove(&(until, host_key.clone()));
+            }
+            self.front.push(&host_key, 0);
+        }
+    }
+
+    /// The answer to a [`Refill`].
+    pub fn refilled(
+        &mut self,
+        now: Timestamp,
+        host_key: &HostKey,
+        tasks: Vec<Task>,
+        more: bool,
+        wake: Option<Wake>,
+    ) {
+        let opened_at = self.options.opened_at;
+        let Some(host) = self.hosts.get_mut(host_key) else { return };
+        host.back.refilled(tasks, more);
+        if let Some(wake) = wake {
+            host.state = wake.state;
+            host.robots = RobotsMarks::new(wake.robots);
+            // The clock may stand before what the state says of the future only by what it asks
+            // the host to wait; what lies beyond all reason is a clock that was set back.
+            host.state.last_end = host.state.last_end.min(now);
+            if let Some(opened) = opened_at {
+                // Whether the last process had sent something after its last commit nobody
+                // knows: every host gets its full pause from the opening.
+                let pause =
+                    host::pause(&host.state, &self.options.politeness, host.robots.crawl_delay());
+                host.state.not_before = host.state.not_before.max(opened + pause);
+            }
+            let slot = self.sites.entry(host.site.clone()).or_default();
+            if slot.hosts == 0 {
+                slot.state = wake.site;
+            }
+            slot.hosts += 1;
+        }
+        match host.phase {
+            Phase::Waking => {
+                if host.place.is_none() {
+                    host.phase = Phase::Resolving;
+                    self.wants.resolve.push(host_key.clone());
+                } else {
+                    self.pending -= 1;
+                    let at = host.state.not_before.max(now);
+                    self.schedule(now, host_key, at);
+                }
+            }
+            Phase::Starved => {
+                self.pending -= 1;
+                let at = host.state.not_before.max(now);
+                self.schedule(now, host_key, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer to a wish to resolve. A failure is the host's failure; its new state is
+    /// returned, to be written down.
+    pub fn resolved(
+        &mut self,
+        now: Timestamp,
+        host_key: &HostKey,
+        place: Place,
+    ) -> Option<HostState> {
+        let host = self.hosts.get_mut(host_key)?;
+        if host.phase != Phase::Resolving {
+            return None;
+        }
+        self.pending -= 1;
+        let mut changed = None;
+        if let Place::Failed { why } = place {
+            let touch = Touch::Faulted {
+                sent: None,
+                ended: now,
+                fault: Fault::Dns(why),
+                retry_after: None,
+                page: false,
+            };
+            let crawl_delay = host.robots.crawl_delay();
+            host::learn(&mut host.state, &touch, &self.options.politeness, crawl_delay);
+            changed = Some(host.state.clone());
+        } else {
+            host.place = Some(place);
+        }
+        let at = host.state.not_before.max(now);
+        self.schedule(now, host_key, at);
+        changed
+    }
+
+    /// What an origin's robots.txt came to, for an origin of this shard.
+    pub fn robots_known(&mut self, now: Timestamp, origin: &Origin, mark: RobotsMark) {
+        if let Some(host) = self.hosts.get_mut(&origin.host) {
+            host.robots.set(origin, mark);
+            if matches!(host.phase, Phase::Scheduled { .. } | Phase::Idle)
+                && !host.back.is_exhausted()
+            {
+                let at = host.state.not_before.max(now);
+                self.schedule(now, &origin.host, at);
+            }
+        }
+    }
+
+    // ── what goes out ────────────────────────────────────────────────────────────────────────
+
+    /// What is wanted from the outside since the last call.
+    pub fn wants(&mut self, now: Timestamp) -> Wants {
+        self.activate(now);
+        self.wants.scan |= self.front.take_overflowed();
+        std::mem::take(&mut self.wants)
+    }
+
+    /// The next visit that may go now.
+    pub fn next(&mut self, now: Timestamp, addresses: &mut Addresses) -> Next {
+        loop {
+            if let Some(host) = self.doors.next(now, addresses) {
+                if let Some(lease) = self.consider(&host, now, addresses) {
+                    return Next::Visit(lease);
+                }
+                continue;
+            }
+            match self.heap.peek() {
+                Some(Reverse(turn)) if turn.at <= now => {}
+                _ => return Next::Wait(self.wake_at(now)),
+            }
+            let Some(Reverse(turn)) = self.heap.pop() else { continue };
+            if self.is_current(&turn)
+                && let Some(lease) = self.consider(&turn.host, now, addresses)
+            {
+                return Next::Visit(lease);
+            }
+        }
+    }
+
+    /// The visit is over.
+    pub fn settle(
+        &mut self,
+        now: Timestamp,
+        visit: VisitId,
+        touch: &Touch,
+        fate: Fate,
+        addresses: &mut Addresses,
+    ) -> Option<Settled> {
+        let held = self.leases.remove(&visit)?;
+        let lease = held.lease;
+        let host = self.hosts.get_mut(&lease.host).expect("a leased host is active");
+        if let Some(address) = lease.address {
+            addresses.release(address, touch_sent(touch), now);
+            self.doors.poke(address, now);
+        }
+        host.uncommitted += 1;
+        let was_parked = host.state.parked;
+        let last_end = Some(host.state.last_end).filter(|at| *at > Timestamp::ZERO);
+        let crawl_delay = host.robots.crawl_delay();
+        host::learn(&mut host.state, touch, &self.options.politeness, crawl_delay);
+        if matches!(touch, Touch::Faulted { fault: Fault::Connect(_) | Fault::Timeout(_), .. }) {
+            host.address_turn = host.address_turn.wrapping_add(1);
+        }
+        let slot = self.sites.entry(host.site.clone()).or_default();
+        if let Errand::Page(_) = lease.errand {
+            slot.in_flight -= 1;
+            slot.state.pages += u64::from(counts_as_page(touch));
+        }
+        let alert = match &host.state {
+            state if state.parked && !was_parked => Some(Alert::Parked {
+                faults: state.faults,
+                last: state.last_fault.clone().unwrap_or(Fault::Lost),
+            }),
+            state if state.denied > 0 && state.denied % host::DENIED_ALERT == 0 => {
+                Some(Alert::Denied { times: state.denied })
+            }
+            _ => None,
+        };
+        let settled = Settled {
+            host: lease.host.clone(),
+            state: host.state.clone(),
+            site: (host.site.clone(), slot.state),
+            last_end_before: last_end,
+            alert,
+        };
+        if let Fate::Stays(task) = fate {
+            host.back.put_back(*task);
+        }
+        let at = host.state.not_before.max(now);
+        self.schedule(now, &lease.host, at);
+        Some(settled)
+    }
+
+    /// A settled visit is in the store; if it was about a URL, that is no longer in the queue
+    /// there, unless it stayed.
+    pub fn committed(&mut self, now: Timestamp, host_key: &HostKey, url: Option<UrlId>) {
+        if let Some(host) = self.hosts.get_mut(host_key) {
+            host.uncommitted -= 1;
+            if let Some(url) = url {
+                host.back.release(url);
+            }
+            self.retire(host_key);
+            self.rests_for_long(now, host_key);
+        }
+    }
+
+    /// The worker is alive and at it.
+    pub fn renew(&mut self, now: Timestamp, visit: VisitId) {
+        if let Some(held) = self.leases.get_mut(&visit) {
+            held.expires_at = now + self.options.lease_time;
+        }
+    }
+
+    /// Leases that nobody has renewed; each must be settled as lost.
+    pub fn expired(&self, now: Timestamp) -> Vec<Lease> {
+        let late = self.leases.values().filter(|held| held.expires_at <= now);
+        late.map(|held| held.lease.clone()).collect()
+    }
+
+    pub fn lease(&self, visit: VisitId) -> Option<&Lease> {
+        self.leases.get(&visit).map(|held| &held.lease)
+    }
+
+    // ── how things stand ─────────────────────────────────────────────────────────────────────
+
+    pub fn in_flight(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Hosts that wait for the store or the resolver.
+    pub fn pending(&self) -> usize {
+        self.pending + self.wants.refill.len() + self.wants.resolve.len()
+    }
+
+    pub fn active(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub fn inactive(&self) -> usize {
+        self.front.len() + self.asleep.len()
+    }
+
+    pub fn next_visit(&self) -> u64 {
+        self.next_visit
+    }
+
+    /// The soonest moment at which anything could happen by itself.
+    pub fn wake_at(&mut self, now: Timestamp) -> Option<Timestamp> {
+        while let Some(Reverse(turn)) = self.heap.peek() {
+            if self.is_current(turn) {
+                break;
+            }
+            self.heap.pop();
+        }
+        let heap = self.heap.peek().map(|Reverse(turn)| turn.at);
+        let door = self.doors.wake_at();
+        let sleeper = self.asleep.first().map(|(at, _)| *at);
+        let front =
+            (!self.front.is_empty() && self.hosts.len() < self.options.active_max).then_some(now);
+        [heap, door, sleeper, front].into_iter().flatten().min()
+    }
+
+    // ── inside ───────────────────────────────────────────────────────────────────────────────
+
+    fn is_current(&self, turn: &Turn) -> bool {
+        self.hosts.get(&turn.host).is_some_and(
+            |host| matches!(host.phase, Phase::Scheduled { number, .. } if number == turn.number),
+        )
+    }
+
+    /// Hosts from the front queues, and those whose long rest is over, become active.
+    fn activate(&mut self, now: Timestamp) {
+        while let Some((at, host)) = self.asleep.first()
+            && *at <= now
+        {
+            let (at, host) = (*at, host.clone());
+            self.asleep.remove(&(at, host.clone()));
+            self.asleep_until.remove(&host);
+            self.front.push(&host, 0);
+        }
+        while self.hosts.len() < self.options.active_max {
+            let Some(host_key) = self.front.pop() else { break };
+            let mut host = Host {
+                site: host_key.site(),
+                state: HostState::default(),
+                back: Back::unknown(),
+                phase: Phase::Waking,
+                place: None,
+                robots: RobotsMarks::default(),
+                errands: self.errands.remove(&host_key).unwrap_or_default(),
+                address_turn: 0,
+                over_budget: false,
+                uncommitted: 0,
+            };
+            let after = host.back.want(0).expect("an unknown queue wants to be read");
+            self.wants.refill.push(Refill {
+                host: host_key.clone(),
+                after,
+                limit: self.options.near_max,
+                wake: true,
+            });
+            self.pending += 1;
+            self.hosts.insert(host_key, host);
+        }
+    }
+
+    /// The host's time has come: what can it do? Everything that ends without a lease leaves the
+    /// host in another phase.
+    fn consider(
+        &mut self,
+        host_key: &HostKey,
+        now: Timestamp,
+        addresses: &mut Addresses,
+    ) -> Option<Box<Lease>> {
+        let host = self.hosts.get_mut(host_key)?;
+        if let Some(after) = host.back.want(self.options.near_low) {
+            self.wants.refill.push(Refill {
+                host: host_key.clone(),
+                after,
+                limit: self.options.near_max,
+                wake: false,
+            });
+        }
+        let pick = match host.pick(now, self.options.obey_robots) {
+            Pick::Rest(at) => {
+                self.schedule(now, host_key, at);
+                return None;
+            }
+            Pick::Nothing if host.back.is_exhausted() => {
+                host.phase = Phase::Idle;
+                self.retire(host_key);
+                return None;
+            }
+            Pick::Nothing => {
+                host.phase = Phase::Starved;
+                self.pending += 1;
+                return None;
+            }
+            pick => pick,
+        };
+        let (address, refusal) = match host.place_now(now) {
+            PlaceNow::Unknown => {
+                host.phase = Phase::Resolving;
+                self.pending += 1;
+                self.wants.resolve.push(host_key.clone());
+                return None;
+            }
+            PlaceNow::At(address) => (Some(address), None),
+            PlaceNow::Forbidden(refusal) => (None, Some(refusal)),
+        };
+        let slot = self.sites.entry(host.site.clone()).or_default();
+        if let (Pick::Page(_), None) = (&pick, &refusal) {
+            let policy = &self.options.politeness;
+            let over = |count: u64, max: u64| max > 0 && count >= max;
+            if over(host.state.pages, policy.host_pages_max)
+                || over(slot.state.pages + slot.in_flight, policy.domain_pages_max)
+            {
+                // Deferred: it stays in the store, and only a higher budget frees it. Visits of
+                // the domain that are under way may still fail and leave room.
+                host.over_budget = over(host.state.pages, policy.host_pages_max)
+                    || over(slot.state.pages, policy.domain_pages_max);
+                if host.over_budget {
+                    host.phase = Phase::Idle;
+                    self.retire(host_key);
+                } else {
+                    self.schedule(now, host_key, now + SITE_RECHECK);
+                }
+                return None;
+            }
+        }
+        if let Some(address) = address
+            && let Err(busy) = addresses.reserve(address, now)
+        {
+            host.phase = Phase::AtDoor;
+            self.doors.wait(host_key, address, busy, now, self.options.politeness.ip_delay.get());
+            return None;
+        }
+        let errand = match pick {
+            Pick::Page(key) => {
+                let task = host.back.take(key).expect("picked from the near part");
+                match refusal {
+                    Some(refusal) => Errand::Refuse(task, refusal),
+                    None => {
+                        slot.in_flight += 1;
+                        Errand::Page(task)
+                    }
+                }
+            }
+            Pick::Errand => {
+                Errand::Robots(host.errands.pop_front().expect("picked because there is one"))
+            }
+            Pick::Robots(errand) => Errand::Robots(errand),
+            Pick::Rest(_) | Pick::Nothing => unreachable!("handled above"),
+        };
+        host.phase = Phase::Leased;
+        let visit = VisitId::new(self.options.shard, self.next_visit);
+        self.next_visit += 1;
+        let lease = Lease { visit, host: host_key.clone(), errand, address, granted_at: now };
+        let expires_at = now + self.options.lease_time;
+        self.leases.insert(visit, Held { lease: lease.clone(), expires_at });
+        Some(Box::new(lease))
+    }
+
+    /// The host's next turn is at `at`.
+    fn schedule(&mut self, now: Timestamp, host_key: &HostKey, at: Timestamp) {
+        let Some(host) = self.hosts.get_mut(host_key) else { return };
+        self.turns += 1;
+        host.phase = Phase::Scheduled { number: self.turns, at };
+        if self.rests_for_long(now, host_key) {
+            return;
+        }
+        self.heap.push(Reverse(Turn { at, number: self.turns, host: host_key.clone() }));
+    }
+
+    /// A host that rests for long gives up its place in memory, once all about it is stored.
+    fn rests_for_long(&mut self, now: Timestamp, host_key: &HostKey) -> bool {
+        let Some(host) = self.hosts.get(host_key) else { return false };
+        let Phase::Scheduled { at, .. } = host.phase else { return false };
+        if at.since(now) <= SLEEP_MIN || !host.is_stored() {
+            return false;
+        }
+        self.asleep.insert((at, host_key.clone()));
+        self.asleep_until.insert(host_key.clone(), at);
+        self.forget(host_key);
+        true
+    }
+
+    /// An idle host leaves memory once all about it is stored. The moment before which it may not
+    /// be visited is part of that, and is read again when the host comes back.
+    fn retire(&mut self, host_key: &HostKey) {
+        let Some(host) = self.hosts.get(host_key) else { return };
+        if host.phase == Phase::Idle && host.is_stored() {
+            if host.over_budget && self.spent.len() < self.options.front_max {
+                self.spent.insert(host_key.clone());
+            }
+            self.forget(host_key);
+        }
+    }
+
+    fn forget(&mut self, host_key: &HostKey) {
+        if let Some(host) = self.hosts.remove(host_key)
+            && let Some(slot) = self.sites.get_mut(&host.site)
+        {
+            slot.hosts -= 1;
+            if slot.hosts == 0 && slot.in_flight == 0 {
+                self.sites.remove(&host.site);
+            }
+        }
+    }
+}
+
+/// When a domain's last pages are under way, its other hosts look again after this.
+const SITE_RECHECK: Duration = Duration::from_secs(1);
+
+enum Pick {
+    Page(QueueKey),
+    /// The robots request at the front of the host's own list.
+    Errand,
+    Robots(RobotsErrand),
+    /// Nothing may be asked before then.
+    Rest(Timestamp),
+    Nothing,
+}
+
+enum PlaceNow {
+    Unknown,
+    At(IpAddr),
+    Forbidden(Refusal),
+}
+
+impl Host {
+    /// What the store knows of it is all there is to know.
+    fn is_stored(&self) -> bool {
+        self.uncommitted == 0 && self.back.is_settled() && self.errands.is_empty()
+    }
+
+    /// What comes first: an errand, then the first page whose robots.txt is known, or the
+    /// robots.txt of the first page whose is not.
+    fn pick(&self, now: Timestamp, obey_robots: bool) -> Pick {
+        if now < self.state.not_before {
+            return Pick::Rest(self.state.not_before);
+        }
+        if !self.errands.is_empty() {
+            return Pick::Errand;
+        }
+        let mut rest: Option<Timestamp> = None;
+        for task in self.back.iter() {
+            if !obey_robots {
+                return Pick::Page(task.key);
+            }
+            let url = &task.record.url;
+            match self.robots.get(url.scheme(), url.port()) {
+                Some(mark) if mark.until() > now => match mark {
+                    RobotsMark::Known { .. } => return Pick::Page(task.key),
+                    RobotsMark::Unreachable { retry_at: at }
+                    | RobotsMark::Chasing { until: at } => {
+                        rest = Some(rest.map_or(*at, |least| least.min(*at)));
+                    }
+                },
+                _ => {
+                    let origin = url.origin();
+                    let url = CrawlUrl::from_canonical(&origin.robots_url())
+                        .expect("made of a canonical URL's parts");
+                    return Pick::Robots(RobotsErrand { origin, url, hops: 0 });
+                }
+            }
+        }
+        rest.map_or(Pick::Nothing, Pick::Rest)
+    }
+
+    fn place_now(&self, now: Timestamp) -> PlaceNow {
+        match &self.place {
+            Some(Place::Addresses { addresses, until })
+                if *until > now && !addresses.is_empty() =>
+            {
+                PlaceNow::At(addresses[self.address_turn % addresses.len()])
+            }
+            Some(Place::Forbidden { refusal, until }) if *until > now => {
+                PlaceNow::Forbidden(refusal.clone())
+            }
+            _ => PlaceNow::Unknown,
+        }
+    }
+}
+
+fn touch_sent(touch: &Touch) -> bool {
+    matches!(
+        touch,
+        Touch::Answered { .. }
+            | Touch::Faulted { sent: Some(_), .. }
+            | Touch::Lost { sent: true, .. }
+    )
+}
+
+fn counts_as_page(touch: &Touch) -> bool {
+    matches!(touch, Touch::Answered { page: true, .. } | Touch::Faulted { page: true, .. })
+}

@@ -1,0 +1,72 @@
+//! What does a visit find around it?
+//!
+//! One value per run, shared by all visits: the ports, the rules, the counters. Nothing here is
+//! global, and nothing is read from a configuration at the point of use.
+
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use frontier::{Addresses, Scope};
+use ports::{Fetcher, Resolver};
+use types::record::RetryPolicy;
+use types::{Canon, ShardId};
+
+use crate::clock::SteadyClock;
+use crate::events::Events;
+use crate::keeper::KeeperHandle;
+use crate::pool::Pool;
+use crate::robots_book::{RobotsBook, RobotsSettings};
+
+/// The engine's part of the settings, resolved.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    pub shards: u16,
+    /// Our token in robots.txt.
+    pub product: String,
+    pub robots: RobotsSettings,
+    pub retry: RetryPolicy,
+    pub redirects_max: u8,
+    pub page_limits: page::Limits,
+    pub archive: bool,
+    pub archive_level: u8,
+    /// Tells the records of this crawl from those of any other.
+    pub crawl_id: u128,
+    pub concurrency: usize,
+    pub patience: Duration,
+    pub max_pages: Option<u64>,
+    pub max_bytes: Option<u64>,
+    pub max_time: Option<Duration>,
+    /// Longest wait of a settled visit for its group's commit.
+    pub commit_wait: Duration,
+    pub durable: bool,
+    pub politeness: frontier::Politeness,
+    /// Seeds the orders that are left to chance, so that a run can be replayed.
+    pub seed: u64,
+}
+
+pub struct Ctx {
+    pub clock: SteadyClock,
+    pub fetcher: Arc<dyn Fetcher>,
+    pub resolver: Arc<dyn Resolver>,
+    pub pool: Pool,
+    pub robots: RobotsBook,
+    pub scope: RwLock<Scope>,
+    pub canon: Canon,
+    /// The gates of addresses, common to all shards.
+    pub addresses: Mutex<Addresses>,
+    pub events: Events,
+    pub options: EngineOptions,
+    pub keepers: Vec<KeeperHandle>,
+}
+
+impl Ctx {
+    pub fn keeper(&self, shard: ShardId) -> &KeeperHandle {
+        &self.keepers[usize::from(shard.0)]
+    }
+}
+
+impl std::fmt::Debug for Ctx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ctx").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! Who writes?
+//!
+//! Each shard has one keeper: a thread that owns its store, its archive and its sinks, and does
+//! one job after another. Answers come back in the order of the jobs, which the frontier relies
+//! on: a refill that was read before a commit is heard of before it. Under virtual time the jobs
+//! run inline, in the same order.
+//!
+//! The queue is bounded; whoever finds it full waits. The keeper itself waits for nobody: an owner
+//! has at most one job of a kind under way, so there is always room for its answers.
+
+use std::sync::{Arc, Mutex};
+
+use ports::shard_store::{Grant, HostRow, Letter, RefillWant, Refilled, Woken};
+use ports::{PortResult, RobotsEntry};
+use tokio::sync::{mpsc, oneshot};
+use types::{HostKey, Origin, ShardId, Timestamp, VisitId};
+
+use crate::robots_book::RobotsSettings;
+use crate::stages::store::{Books, Group, Kept, keep};
+
+/// Jobs that may wait. Most are an owner's (one of a kind); the rest are questions of visits.
+const JOBS_MAX: usize = 256;
+
+/// Answers that an owner has not taken yet; more than it can have jobs under way.
+const ANSWERS_MAX: usize = 64;
+
+/// What an owner asks of its keeper.
+#[derive(Debug)]
+pub enum Job {
+    Grant(Vec<Grant>),
+    Keep(Box<Group>),
+    Refill(Vec<RefillWant>),
+    Wake { now: Timestamp, limit: usize },
+    Hosts { after: Option<HostKey>, limit: usize },
+    Letters { to: ShardId, after: u64, limit: usize },
+    Delivered { to: ShardId, upto: u64 },
+    Close,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Reply {
+    Granted(Vec<VisitId>),
+    Kept(Box<Kept>),
+    Refilled(Vec<Refilled>),
+    Woken(Woken),
+    Hosts { rows: Vec<HostRow>, more: bool },
+    Letters { to: ShardId, letters: Vec<Letter> },
+    Delivered { to: ShardId },
+    Closed,
+}
+
+enum Order {
+    Job(Job),
+    /// A question that anybody may ask, between two jobs.
+    Ask(Box<dyn FnOnce(&mut Books) + Send>),
+}
+
+/// The way to a keeper.
+#[derive(Clone)]
+pub struct KeeperHandle(Arc<Way>);
+
+enum Way {
+    Thread(mpsc::Sender<Order>),
+    Inline { desk: Mutex<Desk> },
+}
+
+/// What runs the jobs.
+struct Desk {
+    books: Books,
+    robots: RobotsSettings,
+    answers: mpsc::Sender<PortResult<Reply>>,
+}
+
+impl std::fmt::Debug for KeeperHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeeperHandle")
+    }
+}
+
+impl KeeperHandle {
+    /// A keeper with a thread of its own.
+    pub fn spawn(
+        shard: ShardId,
+        books: Books,
+        robots: RobotsSettings,
+    ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
+        let (answers, replies) = mpsc::channel(ANSWERS_MAX);
+        let (orders, mut inbox) = mpsc::channel(JOBS_MAX);
+        let mut desk = Desk { books, robots, answers };
+        std::thread::Builder::new()
+            .name(format!("store-{shard}"))
+            .spawn(move || {
+                while let Some(order) = inbox.blocking_recv() {
+                    if desk.fulfil(order) {
+                        break;
+                    }
+                }
+            })
+            .expect("a thread can be started");
+        (Self(Arc::new(Way::Thread(orders))), replies)
+    }
+
+    /// A keeper that works where it is called; for virtual time.
+    pub fn inline(
+        books: Books,
+        robots: RobotsSettings,
+    ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
+        let (answers, replies) = mpsc::channel(ANSWERS_MAX);
+        let desk = Mutex::new(Desk { books, robots, answers });
+        (Self(Arc::new(Way::Inline { desk })), replies)
+    }
+
+    pub async fn submit(&self, job: Job) {
+        self.order(Order::Job(job)).await;
+    }
+
+    /// The stored state of an origin's robots.txt.
+    pub async fn robots(&self, origin: Origin) -> Option<RobotsEntry> {
+        self.ask(move |books| books.store.robots(&origin).ok().flatten()).await.flatten()
+    }
+
+    /// Asks the books something, between two jobs. None when the keeper is gone.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Books) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (tell, told) = oneshot::channel();
+        let ask = move |books: &mut Books| {
+            // Whoever asked may have gone; then nobody wants to know.
+            let _ = tell.send(question(books));
+        };
+        self.order(Order::Ask(Box::new(ask))).await;
+        told.await.ok()
+    }
+
+    async fn order(&self, order: Order) {
+        match &*self.0 {
+            // A keeper that is gone has closed its answers: the owner hears of it there.
+            Way::Thread(orders) => drop(orders.send(order).await),
+            Way::Inline { desk } => {
+                desk.lock().expect("no panic while locked").fulfil(order);
+            }
+        }
+    }
+}
+
+impl Desk {
+    /// Does one job; true when it was the last.
+    fn fulfil(&mut self, order: Order) -> bool {
+        let job = match order {
+            Order::Ask(ask) => {
+                ask(&mut self.books);
+                return false;
+            }
+            Order::Job(job) => job,
+        };
+        let last = matches!(job, Job::Close);
+        let reply = self.work(job);
+        // Room is certain (see the head of this file) unless the owner is gone.
+        self.answers.try_send(reply).is_err() || last
+    }
+
+    fn work(&mut self, job: Job) -> PortResult<Reply> {
+        let store = &mut self.books.store;
+        Ok(match job {
+            Job::Grant(grants) => {
+                store.grant(&grants)?;
+                Reply::Granted(grants.iter().map(|grant| grant.visit).collect())
+            }
+            Job::Keep(group) => Reply::Kept(Box::new(keep(&mut self.books, *group, &self.robots)?)),
+            Job::Refill(wants) => Reply::Refilled(store.refill(&wants)?),
+            Job::Wake { now, limit } => Reply::Woken(store.wake(now, limit)?),
+            Job::Hosts { after, limit } => {
+                let rows = store.hosts(after.as_ref(), limit)?;
+                let more = rows.len() == limit;
+                Reply::Hosts { rows, more }
+            }
+            Job::Letters { to, after, limit } => {
+                Reply::Letters { to, letters: store.letters(to, after, limit)? }
+            }
+            Job::Delivered { to, upto } => {
+                store.delivered(to, upto)?;
+                Reply::Delivered { to }
+            }
+            Job::Close => {
+                for sink in &mut self.books.sinks {
+                    sink.close()?;
+                }
+                if let Some(archive) = &mut self.books.archive {
+                    archive.sync()?;
+                }
+                self.books.store.close()?;
+                Reply::Closed
+            }
+        })
+    }
+}

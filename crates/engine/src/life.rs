@@ -1,0 +1,160 @@
+//! The life of one URL, from its lease to the report of its visit.
+//!
+//! ```text
+//! lease ─► gate ─► fetch ─► read ─► report ─► (its owner settles it, the keeper stores it,
+//!          robots   one      links,            its links go on to the frontier)
+//!          scope    request  records
+//! ```
+//!
+//! A visit makes one request at most. Everything the web can do to it is an outcome, so a visit
+//! always ends in a report; only a process that dies leaves none, and then the noted grant speaks
+//! for it at the next start.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use frontier::{Errand, Lease, RobotsErrand, Touch};
+use ports::shard_store::RobotsFound;
+use ports::{Exchange, Purpose, Request};
+use robots::{Access, Reply};
+use types::outcome::Failure;
+use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
+
+use crate::ctx::Ctx;
+use crate::report::{Done, Report, RobotsStep};
+use crate::stages::gate::{self, Gate};
+use crate::stages::read::{ReadVisit, Visited};
+use crate::stages::{fetch, read};
+
+pub async fn visit(ctx: &Arc<Ctx>, lease: Lease, sent: &AtomicBool) -> Report {
+    match lease.errand.clone() {
+        Errand::Page(task) => page(ctx, &lease, task, sent).await,
+        Errand::Robots(errand) => robots_txt(ctx, &lease, errand, sent).await,
+        Errand::Refuse(task, refusal) => Report::refused(&lease, task, refusal),
+    }
+}
+
+async fn page(ctx: &Arc<Ctx>, lease: &Lease, task: Task, sent: &AtomicBool) -> Report {
+    match gate::check(ctx, &task).await {
+        Gate::Open => {}
+        Gate::Closed(refusal) => return Report::refused(lease, task, refusal),
+        Gate::NoRules(origin) => return Report::no_rules(lease, origin),
+    }
+    let address = lease.address.expect("a page is leased with its address");
+    let url = task.record.url.clone();
+    let validators = task.record.last.as_ref().map(|last| last.answer.validators.clone());
+    let request = fetch::page_request(&url, address, validators.unwrap_or_default());
+    let exchange = fetch::fetch(ctx, lease.visit, request, sent).await;
+
+    let outcome = fetch::judge(&exchange, &url, &ctx.canon);
+    let touch = fetch::touch(&exchange, &outcome, true);
+    let visited = Visited { visit: lease.visit, url, found: task.record.found, address };
+    let (at, read, hold) =
+        in_pool(ctx, exchange, move |ctx, exchange| read::page(ctx, &visited, outcome, exchange))
+            .await;
+    let ReadVisit { outcome, followed, packed } = match read {
+        Ok(read) => read,
+        Err(why) => return Report::broke(lease, task, touch, at, why),
+    };
+    let done = Done::page(task, outcome, followed);
+    Report { visit: lease.visit, touch, at, done, packed, hold }
+}
+
+async fn robots_txt(
+    ctx: &Arc<Ctx>,
+    lease: &Lease,
+    errand: RobotsErrand,
+    sent: &AtomicBool,
+) -> Report {
+    let Some(address) = lease.address else {
+        let step = RobotsStep::Found(RobotsFound::Unreachable("its address is forbidden".into()));
+        return Report::robots(lease, errand, step);
+    };
+    let request = Request {
+        url: errand.url.clone(),
+        address,
+        purpose: Purpose::Robots,
+        validators: Validators::default(),
+    };
+    let exchange = fetch::fetch(ctx, lease.visit, request, sent).await;
+    let outcome = fetch::judge(&exchange, &errand.url, &ctx.canon);
+    let touch = fetch::touch(&exchange, &outcome, false);
+    let (step, status) = robots_step(&exchange, &outcome, &errand);
+    let found =
+        Discovery { at: lease.granted_at, depth: 0, hops: errand.hops, seed: false, band: 0 };
+    let visited = Visited { visit: lease.visit, url: errand.url.clone(), found, address };
+    let (at, packed, hold) =
+        in_pool(ctx, exchange, move |ctx, exchange| read::robots(ctx, &visited, exchange)).await;
+    let packed = packed.unwrap_or(None);
+    Report {
+        visit: lease.visit,
+        touch,
+        at,
+        done: Done::Robots { errand, step, status },
+        packed,
+        hold,
+    }
+}
+
+/// What an answer to a robots.txt request means, and its status if there was one.
+fn robots_step(
+    exchange: &Exchange,
+    outcome: &Outcome,
+    errand: &RobotsErrand,
+) -> (RobotsStep, Option<u16>) {
+    let status = outcome.answer().map(|answer| answer.status);
+    let reply = match (outcome, status) {
+        (Outcome::Moved { to: Some(to), .. }, _)
+            if u32::from(errand.hops) < robots::REDIRECTS_MAX =>
+        {
+            return (RobotsStep::Moved(to.clone()), status);
+        }
+        (Outcome::Moved { .. }, _) => Reply::TooManyRedirects,
+        (_, Some(status)) => Reply::Status(status),
+        (_, None) => Reply::Silence,
+    };
+    let found = match Access::of(reply) {
+        Access::Parse => {
+            let body = exchange.response.as_ref().map(|response| &response.body[..]);
+            RobotsFound::Text(body.unwrap_or_default().into())
+        }
+        Access::AllowAll => RobotsFound::Absent,
+        Access::Unreachable => RobotsFound::Unreachable(trouble(outcome).into()),
+    };
+    (RobotsStep::Found(found), status)
+}
+
+fn trouble(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Failed(Failure { fault, .. }) => fault.to_string(),
+        other => match other.answer() {
+            Some(answer) => format!("the server answered {}", answer.status),
+            None => Fault::BadHttp("no answer".into()).to_string(),
+        },
+    }
+}
+
+type Hold = Option<Box<dyn std::any::Any + Send + Sync>>;
+
+/// Runs the CPU part of a visit; the wire bytes go when it is done, their budget stays held.
+async fn in_pool<T: Send + 'static>(
+    ctx: &Arc<Ctx>,
+    mut exchange: Exchange,
+    work: impl FnOnce(&Ctx, &Exchange) -> T + Send + 'static,
+) -> (Timestamp, Result<T, String>, Hold) {
+    let at = exchange.times.sent.unwrap_or(exchange.times.started);
+    let hold = exchange.hold.take();
+    let shared = Arc::clone(ctx);
+    let result = ctx.pool.run(move || work(&shared, &exchange)).await;
+    (at, result.map_err(|died| died.0), hold)
+}
+
+/// A visit that nobody will report.
+pub fn lost(lease: &Lease, now: Timestamp, sent: bool) -> Report {
+    let done = match &lease.errand {
+        Errand::Page(task) | Errand::Refuse(task, _) => Done::Lost { task: Some(task.clone()) },
+        Errand::Robots(_) => Done::Lost { task: None },
+    };
+    let touch = Touch::Lost { at: now, sent };
+    Report { visit: lease.visit, touch, at: now, done, packed: None, hold: None }
+}

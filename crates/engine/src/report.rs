@@ -1,0 +1,100 @@
+//! What does a visit tell its owner?
+
+use frontier::{Lease, RobotsErrand, Touch};
+use ports::shard_store::RobotsFound;
+use types::outcome::Failure;
+use types::{CrawlUrl, Fault, Origin, Outcome, Refusal, Task, Timestamp, VisitId};
+
+use crate::stages::follow::Followed;
+use crate::stages::read::Packed;
+
+/// The end of one visit.
+#[derive(Debug)]
+pub struct Report {
+    pub visit: VisitId,
+    /// What it was like for the host.
+    pub touch: Touch,
+    /// When its request left, for the archive and the log.
+    pub at: Timestamp,
+    pub done: Done,
+    pub packed: Option<Packed>,
+    /// Keeps the bytes counted until they are on disk.
+    pub hold: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+#[derive(Debug)]
+pub enum Done {
+    Page(Box<PageDone>),
+    Robots {
+        errand: RobotsErrand,
+        step: RobotsStep,
+        status: Option<u16>,
+    },
+    /// The rules of this origin must be asked for again; the page stays where it was.
+    NoRules {
+        origin: Origin,
+    },
+    /// The visit died.
+    Lost {
+        task: Option<Task>,
+    },
+}
+
+#[derive(Debug)]
+pub struct PageDone {
+    pub task: Task,
+    pub outcome: Outcome,
+    pub followed: Followed,
+}
+
+impl Done {
+    pub(crate) fn page(task: Task, outcome: Outcome, followed: Followed) -> Self {
+        Self::Page(Box::new(PageDone { task, outcome, followed }))
+    }
+}
+
+#[derive(Debug)]
+pub enum RobotsStep {
+    Moved(CrawlUrl),
+    Found(RobotsFound),
+}
+
+impl Report {
+    fn untouched(lease: &Lease, done: Done) -> Self {
+        Self {
+            visit: lease.visit,
+            touch: Touch::Untouched,
+            at: lease.granted_at,
+            done,
+            packed: None,
+            hold: None,
+        }
+    }
+
+    pub(crate) fn refused(lease: &Lease, task: Task, refusal: Refusal) -> Self {
+        let outcome = Outcome::Refused(refusal);
+        Self::untouched(lease, Done::page(task, outcome, Followed::default()))
+    }
+
+    pub(crate) fn no_rules(lease: &Lease, origin: Origin) -> Self {
+        Self::untouched(lease, Done::NoRules { origin })
+    }
+
+    pub(crate) fn robots(lease: &Lease, errand: RobotsErrand, step: RobotsStep) -> Self {
+        Self::untouched(lease, Done::Robots { errand, step, status: None })
+    }
+
+    /// The page broke its reader: our fault, and a dead letter.
+    pub(crate) fn broke(
+        lease: &Lease,
+        task: Task,
+        touch: Touch,
+        at: Timestamp,
+        why: String,
+    ) -> Self {
+        let fault = Fault::Ours(why.into());
+        let outcome = Outcome::Failed(Failure { fault, retry_after: None, answer: None });
+        let done = Done::page(task, outcome, Followed::default());
+        Self { visit: lease.visit, touch, at, done, packed: None, hold: None }
+    }
+}

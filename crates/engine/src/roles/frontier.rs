@@ -1,0 +1,810 @@
+//! Who owns a shard?
+//!
+//! One task per shard holds its [`Frontier`] and is the only one who talks to its keeper. It
+//! turns what happens (reports, answers of the keeper, names resolved, letters) into the
+//! frontier's verbs, and what the frontier wants into jobs.
+//!
+//! Always: a request leaves only after its grant is noted; a slot is held from the lease until
+//! the visit is committed, so no more than `crawl.concurrency` visits can be lost by a crash; at
+//! most one job of a kind is under way.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use frontier::{Errand, Fate, Frontier, Lease, Next, Place, RobotsErrand, RobotsMark, Wake};
+use ports::shard_store::{
+    Arrival, Grant, HostRow, Letter, LetterBody, RefillWant, Refilled, UrlChange, VisitLine,
+};
+use ports::{Clock, PortResult, Resolution};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use types::record::After;
+use types::{Fault, HostKey, HostState, Outcome, Refusal, ShardId, Timestamp, VisitId};
+
+use crate::ctx::Ctx;
+use crate::keeper::{Job, KeeperHandle, Reply};
+use crate::limits::Limits;
+use crate::report::{Done, PageDone, Report, RobotsStep};
+use crate::robots_book::Rules;
+use crate::roles::worker::Worker;
+use crate::stages::store::{Group, Kept, RobotsNews, SettledVisit};
+
+/// Letters that travel in one envelope.
+const LETTERS_MAX: usize = 256;
+/// Hosts read in one go when the front queues are filled.
+const HOSTS_MAX: usize = 1_024;
+/// URLs that fall due in one go.
+const DUE_MAX: usize = 1_024;
+/// Visits in one group at most; a larger group only adds to the wait of its first visit.
+const GROUP_MAX: usize = 256;
+/// A robots.txt that points elsewhere is waited for as long.
+const CHASE: Duration = Duration::from_secs(180);
+/// How often leases are looked through.
+const EXPIRY_TICK: Duration = Duration::from_secs(30);
+
+/// What others say to an owner.
+#[derive(Debug)]
+pub enum Note {
+    Letters {
+        from: ShardId,
+        letters: Vec<Letter>,
+        taken: oneshot::Sender<()>,
+    },
+    Resolved {
+        host: HostKey,
+        resolution: Resolution,
+    },
+    /// How do things stand?
+    Ping(oneshot::Sender<Standing>),
+    /// Finish what is under way, grant nothing new, then close.
+    Drain,
+    /// Drop what is under way, then close.
+    Abandon,
+}
+
+/// How things stand in a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Nothing is under way; only time will bring the next visit.
+    pub quiet: bool,
+    pub next: Option<Timestamp>,
+    /// Changes whenever anything happened.
+    pub activity: u64,
+    pub in_flight: usize,
+    pub active_hosts: usize,
+}
+
+pub struct Owner {
+    shard: ShardId,
+    ctx: Arc<Ctx>,
+    limits: Arc<Limits>,
+    frontier: Frontier,
+    worker: Worker,
+    keeper: KeeperHandle,
+    replies: mpsc::Receiver<PortResult<Reply>>,
+    reports: mpsc::Receiver<Report>,
+    notes: mpsc::Receiver<Note>,
+    /// To every owner, this one included, by shard.
+    owners: Vec<mpsc::Sender<Note>>,
+    slots: Arc<Semaphore>,
+    /// A slot for every visit that is not committed.
+    held: BTreeMap<VisitId, OwnedSemaphorePermit>,
+    to_grant: Vec<Lease>,
+    group: Group,
+    group_since: Option<Timestamp>,
+    /// Who waits for a group to be committed.
+    envelopes: Vec<oneshot::Sender<()>>,
+    envelopes_under_way: Vec<oneshot::Sender<()>>,
+    jobs: Jobs,
+    next_due: Option<Timestamp>,
+    post: BTreeMap<ShardId, Post>,
+    delivered: mpsc::Receiver<(ShardId, u64)>,
+    delivered_to: mpsc::Sender<(ShardId, u64)>,
+    scan: Scan,
+    mode: Mode,
+    /// Bytes in this shard's archive, as counted already.
+    archive_bytes: u64,
+    activity: u64,
+    shown: (i64, i64, i64),
+}
+
+/// Which jobs are under way.
+#[derive(Debug, Default)]
+struct Jobs {
+    grant: Vec<Lease>,
+    granting: bool,
+    keeping: bool,
+    refilling: bool,
+    waking: bool,
+    scanning: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Running,
+    Draining,
+    Closing,
+    Closed,
+}
+
+/// Letters for one other shard.
+#[derive(Debug, Default)]
+struct Post {
+    waiting: bool,
+    /// Read, sent or being crossed off.
+    busy: bool,
+}
+
+#[derive(Debug, Default)]
+struct Scan {
+    wanted: bool,
+    after: Option<HostKey>,
+}
+
+/// What an owner is made of.
+#[derive(Debug)]
+pub struct OwnerParts {
+    pub shard: ShardId,
+    pub frontier: Frontier,
+    pub keeper: KeeperHandle,
+    pub replies: mpsc::Receiver<PortResult<Reply>>,
+    pub notes: mpsc::Receiver<Note>,
+    pub owners: Vec<mpsc::Sender<Note>>,
+    pub slots: Arc<Semaphore>,
+    pub limits: Arc<Limits>,
+    pub next_due: Option<Timestamp>,
+    pub letters_for: Vec<ShardId>,
+    pub archive_bytes: u64,
+}
+
+impl Owner {
+    pub fn new(ctx: Arc<Ctx>, parts: OwnerParts) -> Self {
+        // Every visit reports once, and there are no more visits than slots.
+        let (report, reports) = mpsc::channel(ctx.options.concurrency.max(1));
+        let (delivered_to, delivered) = mpsc::channel(usize::from(ctx.options.shards).max(1));
+        let worker = Worker::new(Arc::clone(&ctx), report);
+        let post = |shard| (shard, Post { waiting: true, busy: false });
+        Self {
+            shard: parts.shard,
+            limits: parts.limits,
+            frontier: parts.frontier,
+            worker,
+            keeper: parts.keeper,
+            replies: parts.replies,
+            reports,
+            notes: parts.notes,
+            owners: parts.owners,
+            slots: parts.slots,
+            held: BTreeMap::new(),
+            to_grant: Vec::new(),
+            group: Group::default(),
+            group_since: None,
+            envelopes: Vec::new(),
+            envelopes_under_way: Vec::new(),
+            jobs: Jobs::default(),
+            next_due: parts.next_due,
+            post: parts.letters_for.into_iter().map(post).collect(),
+            delivered,
+            delivered_to,
+            scan: Scan { wanted: true, after: None },
+            mode: Mode::Running,
+            archive_bytes: parts.archive_bytes,
+            activity: 0,
+            shown: (0, 0, 0),
+            ctx,
+        }
+    }
+
+    /// Runs until it is told to stop, and has stopped in good order.
+    pub async fn run(mut self) -> PortResult<()> {
+        while self.mode != Mode::Closed {
+            let mut wants_slot = false;
+            let wake_at = self.advance(&mut wants_slot).await;
+            let sleep = tokio::time::sleep_until(self.ctx.clock.instant(wake_at));
+            tokio::select! {
+                biased;
+                Some(reply) = self.replies.recv() => self.on_reply(reply?).await,
+                Some(report) = self.reports.recv() => self.on_report(report),
+                Some((to, upto)) = self.delivered.recv() => {
+                    self.keeper.submit(Job::Delivered { to, upto }).await;
+                }
+                Some(note) = self.notes.recv() => self.on_note(note).await,
+                permit = Arc::clone(&self.slots).acquire_owned(), if wants_slot => {
+                    // Given back at once: `advance` takes it where it is used.
+                    drop(permit);
+                }
+                () = sleep => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.ctx.clock.now()
+    }
+
+    /// Does everything that can be done now; says when to look again.
+    async fn advance(&mut self, wants_slot: &mut bool) -> Timestamp {
+        let now = self.now();
+        // Whatever else is quick to take is taken before new work is begun.
+        for _ in 0..GROUP_MAX {
+            let Ok(report) = self.reports.try_recv() else { break };
+            self.on_report(report);
+        }
+        let mut wake_at = now + EXPIRY_TICK;
+        if self.mode == Mode::Running {
+            self.expire(now);
+            self.ask_for_wants(now).await;
+            if let Some(at) = self.lease(now, wants_slot) {
+                wake_at = wake_at.min(at);
+            }
+            // Leasing may have found hosts that need something.
+            self.ask_for_wants(now).await;
+            if let Some(due) = self.next_due {
+                if due <= now && !self.jobs.waking {
+                    self.jobs.waking = true;
+                    self.keeper.submit(Job::Wake { now, limit: DUE_MAX }).await;
+                }
+                wake_at = wake_at.min(due.max(now + Duration::from_millis(1)));
+            }
+        }
+        self.grant().await;
+        if let Some(at) = self.keep(now).await {
+            wake_at = wake_at.min(at);
+        }
+        self.send_letters().await;
+        self.close_when_done().await;
+        self.show();
+        wake_at
+    }
+
+    /// Takes leases from the frontier while there are slots.
+    fn lease(&mut self, now: Timestamp, wants_slot: &mut bool) -> Option<Timestamp> {
+        loop {
+            if !self.limits.may_start() {
+                return None;
+            }
+            let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() else {
+                *wants_slot = self.frontier.wake_at(now).is_some_and(|at| at <= now);
+                return None;
+            };
+            let next = {
+                let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
+                self.frontier.next(now, &mut addresses)
+            };
+            match next {
+                Next::Visit(lease) => {
+                    self.activity += 1;
+                    self.held.insert(lease.visit, permit);
+                    if matches!(lease.errand, Errand::Page(_)) {
+                        self.limits.page_started();
+                    }
+                    self.to_grant.push(*lease);
+                }
+                Next::Wait(at) => return at.map(|at| at.max(now + Duration::from_millis(1))),
+            }
+        }
+    }
+
+    /// Notes the grants of new leases; their requests leave when that is done.
+    async fn grant(&mut self) {
+        if self.jobs.granting || self.to_grant.is_empty() {
+            return;
+        }
+        let leases = std::mem::take(&mut self.to_grant);
+        let grants = leases.iter().map(|lease| Grant {
+            visit: lease.visit,
+            host: lease.host.clone(),
+            url: lease.errand.task().map(|task| task.id),
+            at: lease.granted_at,
+        });
+        let grants = grants.collect();
+        self.jobs.grant = leases;
+        self.jobs.granting = true;
+        self.keeper.submit(Job::Grant(grants)).await;
+    }
+
+    async fn ask_for_wants(&mut self, now: Timestamp) {
+        if self.scan.wanted && !self.jobs.scanning {
+            self.jobs.scanning = true;
+            let after = self.scan.after.take();
+            self.keeper.submit(Job::Hosts { after, limit: HOSTS_MAX }).await;
+        }
+        if self.jobs.refilling {
+            return;
+        }
+        let wants = self.frontier.wants(now);
+        self.scan.wanted |= wants.scan;
+        for host in wants.resolve {
+            self.resolve(host);
+        }
+        if !wants.refill.is_empty() {
+            let wants = wants.refill.into_iter().map(|want| RefillWant {
+                host: want.host,
+                after: want.after,
+                limit: want.limit,
+                state: want.wake,
+            });
+            let wants = wants.collect();
+            self.jobs.refilling = true;
+            self.keeper.submit(Job::Refill(wants)).await;
+        }
+    }
+
+    fn resolve(&mut self, host: HostKey) {
+        let ctx = Arc::clone(&self.ctx);
+        let owner = self.owners[usize::from(self.shard.0)].clone();
+        tokio::spawn(async move {
+            let resolution = ctx.resolver.resolve(&host).await;
+            // The owner is gone only when the crawl is over.
+            let _ = owner.send(Note::Resolved { host, resolution }).await;
+        });
+    }
+
+    fn expire(&mut self, now: Timestamp) {
+        for lease in self.frontier.expired(now) {
+            tracing::warn!(visit = %lease.visit, host = %lease.host, "lease expired");
+            self.on_report(crate::life::lost(&lease, now, true));
+        }
+    }
+
+    // ── what happened ────────────────────────────────────────────────────────────────────────
+
+    fn on_report(&mut self, report: Report) {
+        self.activity += 1;
+        let now = self.now();
+        let Some(lease) = self.frontier.lease(report.visit).cloned() else {
+            // Expired before, and settled as lost: what it brings is not ours any more.
+            return;
+        };
+        let mut visit = SettledVisit {
+            visit: report.visit,
+            host: lease.host.clone(),
+            host_state: HostState::default(),
+            site: None,
+            url: None,
+            robots: None,
+            links: Default::default(),
+            letters: Vec::new(),
+            line: None,
+            packed: report.packed,
+            hold: report.hold,
+        };
+        let mut fate = Fate::Leaves;
+        match report.done {
+            Done::Page(done) => {
+                let PageDone { task, outcome, mut followed } = *done;
+                self.ctx.events.visited(task.record.url.as_str(), &outcome);
+                self.count(&outcome);
+                if let Some(joined) = followed.joined.take() {
+                    self.ctx.scope.write().expect("no panic while locked").add_seed(&joined);
+                }
+                let mut record = task.record;
+                record.settle(&outcome, report.at, self.ctx.options.retry);
+                if let Some(last) = &mut record.last {
+                    last.target_refused = followed.refused;
+                }
+                visit.line = outcome.answer().map(|answer| VisitLine {
+                    seq: 0,
+                    visit: report.visit,
+                    url: record.url.clone(),
+                    at: report.at,
+                    status: answer.status,
+                    content_type: answer.content_type.clone(),
+                    digest: answer.digest,
+                    warc: None,
+                });
+                for (shard, links) in followed.by_shard {
+                    if shard == self.shard {
+                        visit.links = links;
+                    } else {
+                        visit.letters.push((shard, LetterBody::Links(links)));
+                    }
+                }
+                visit.url = Some(UrlChange { key: task.key, record });
+            }
+            Done::Robots { errand, step, status } => {
+                self.group.tally.add("robots_requests", 1);
+                visit.line = status.map(|status| VisitLine {
+                    seq: 0,
+                    visit: report.visit,
+                    url: errand.url.clone(),
+                    at: report.at,
+                    status,
+                    content_type: None,
+                    digest: None,
+                    warc: None,
+                });
+                self.robots_step(now, errand, step, &mut visit);
+            }
+            Done::NoRules { origin } => {
+                let expired = RobotsMark::Known { until: Timestamp::ZERO, crawl_delay: None };
+                self.frontier.robots_known(now, &origin, expired);
+                fate = stays(&lease);
+            }
+            Done::Lost { task: Some(mut task) } => {
+                let outcome = Outcome::Failed(types::Failure {
+                    fault: Fault::Lost,
+                    retry_after: None,
+                    answer: None,
+                });
+                let after = task.record.settle(&outcome, now, self.ctx.options.retry);
+                visit.url = Some(UrlChange { key: task.key, record: task.record.clone() });
+                if after != After::Done {
+                    fate = Fate::Stays(Box::new(task));
+                }
+            }
+            Done::Lost { task: None } => {}
+        }
+        if let Errand::Page(_) = lease.errand {
+            let answered = visit.line.is_some();
+            self.limits.page_ended(answered);
+        }
+        let settled = {
+            let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
+            self.frontier.settle(now, report.visit, &report.touch, fate, &mut addresses)
+        };
+        let settled = settled.expect("its lease is held");
+        if let frontier::Touch::Answered { sent, .. }
+        | frontier::Touch::Faulted { sent: Some(sent), .. } = report.touch
+            && let Some(ended) = settled.last_end_before
+        {
+            self.ctx.events.gap(sent.since(ended));
+        }
+        if let Some(alert) = &settled.alert {
+            self.ctx.events.alert(&settled.host, alert);
+        }
+        visit.host_state = settled.state;
+        visit.site = Some(settled.site);
+        self.group.visits.push(visit);
+        self.group_since.get_or_insert(now);
+    }
+
+    fn count(&mut self, outcome: &Outcome) {
+        let tally = &mut self.group.tally;
+        if let Some(answer) = outcome.answer() {
+            tally.add("pages", 1);
+            tally.add("body_bytes", answer.body_bytes);
+            tally.add(&format!("status.{}", answer.status), 1);
+        }
+        match outcome {
+            Outcome::Refused(refusal) => tally.add(&format!("refused.{}", refusal.class()), 1),
+            Outcome::Failed(failure) => {
+                tally.add(&format!("failed.{}", failure.fault.name()), 1);
+            }
+            _ => {}
+        }
+    }
+
+    /// One step of finding an origin's robots.txt.
+    fn robots_step(
+        &mut self,
+        now: Timestamp,
+        errand: RobotsErrand,
+        step: RobotsStep,
+        visit: &mut SettledVisit,
+    ) {
+        let home = errand.origin.host.site().shard(self.ctx.options.shards);
+        if home == self.shard {
+            // Until the answer is stored, or has come from elsewhere, nobody asks again.
+            let chasing = RobotsMark::Chasing { until: now + CHASE };
+            self.frontier.robots_known(now, &errand.origin, chasing);
+        }
+        match step {
+            RobotsStep::Moved(to) => {
+                let next = RobotsErrand { origin: errand.origin, url: to, hops: errand.hops + 1 };
+                let shard = next.url.site().shard(self.ctx.options.shards);
+                if shard == self.shard {
+                    self.frontier.ask_robots(now, next);
+                } else {
+                    let RobotsErrand { origin, url, hops } = next;
+                    visit.letters.push((shard, LetterBody::RobotsAsk { origin, url, hops }));
+                }
+            }
+            RobotsStep::Found(found) if home == self.shard => {
+                visit.robots = Some((errand.origin, found));
+            }
+            RobotsStep::Found(found) => {
+                let answer = LetterBody::RobotsAnswer { origin: errand.origin, found };
+                visit.letters.push((home, answer));
+            }
+        }
+    }
+
+    async fn on_reply(&mut self, reply: Reply) {
+        self.activity += 1;
+        let now = self.now();
+        match reply {
+            Reply::Granted(_) => {
+                self.jobs.granting = false;
+                for lease in std::mem::take(&mut self.jobs.grant) {
+                    self.worker.start(lease);
+                }
+            }
+            Reply::Kept(kept) => self.on_kept(now, *kept),
+            Reply::Refilled(hosts) => {
+                self.jobs.refilling = false;
+                for host in hosts {
+                    self.on_refilled(now, host);
+                }
+            }
+            Reply::Woken(woken) => {
+                self.jobs.waking = false;
+                self.next_due = woken.next_due;
+                for task in woken.tasks {
+                    self.frontier.offer(now, task);
+                }
+            }
+            Reply::Hosts { rows, more } => {
+                self.jobs.scanning = false;
+                self.scan.wanted = more;
+                self.scan.after = more.then(|| rows.last().map(|row| row.host.clone())).flatten();
+                for HostRow { host, best_band, .. } in rows {
+                    self.frontier.know(&host, best_band);
+                }
+            }
+            Reply::Letters { to, letters } => self.hand_over(to, letters).await,
+            Reply::Delivered { to } => {
+                self.post.entry(to).or_default().busy = false;
+            }
+            Reply::Closed => self.mode = Mode::Closed,
+        }
+    }
+
+    fn on_kept(&mut self, now: Timestamp, kept: Kept) {
+        self.jobs.keeping = false;
+        self.limits.archived(kept.archive_bytes.saturating_sub(self.archive_bytes));
+        self.archive_bytes = kept.archive_bytes;
+        self.ctx.events.archive_bytes.set(self.limits.archive_bytes());
+        self.next_due = match (self.next_due, kept.committed.next_due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        for (origin, entry) in kept.robots {
+            let rules = Rules::of(&entry, &self.ctx.options.product, &self.ctx.options.robots);
+            self.frontier.robots_known(now, &origin, rules.mark());
+            self.ctx.robots.put(origin, Arc::new(rules));
+        }
+        for task in kept.committed.accepted {
+            self.frontier.offer(now, task);
+        }
+        for (visit, host, url) in kept.visits {
+            self.frontier.committed(now, &host, url);
+            self.held.remove(&visit);
+        }
+        for to in kept.committed.letters_for {
+            self.post.entry(to).or_default().waiting = true;
+        }
+        for envelope in self.envelopes_under_way.drain(..) {
+            let _ = envelope.send(()); // a sender that is gone asks again after its restart
+        }
+    }
+
+    fn on_refilled(&mut self, now: Timestamp, host: Refilled) {
+        let wake = host.state.map(|state| {
+            let robots = state.robots.into_iter().map(|(origin, entry)| {
+                let rules = Rules::of(&entry, &self.ctx.options.product, &self.ctx.options.robots);
+                let mark = rules.mark();
+                self.ctx.robots.put(origin.clone(), Arc::new(rules));
+                (origin, mark)
+            });
+            Wake { robots: robots.collect(), state: state.host, site: state.site }
+        });
+        self.frontier.refilled(now, &host.host, host.tasks, host.more, wake);
+    }
+
+    async fn on_note(&mut self, note: Note) {
+        match note {
+            Note::Ping(tell) => {
+                let standing = self.standing();
+                let _ = tell.send(standing); // whoever asked may have gone
+            }
+            Note::Resolved { host, resolution } => {
+                self.activity += 1;
+                let now = self.now();
+                if let Some(state) = self.frontier.resolved(now, &host, place(resolution)) {
+                    self.group.hosts.push((host, state));
+                    self.group_since.get_or_insert(now);
+                }
+            }
+            Note::Letters { from, letters, taken } => {
+                self.activity += 1;
+                self.receive(from, letters, taken);
+            }
+            Note::Drain => {
+                if self.mode == Mode::Running {
+                    self.mode = Mode::Draining;
+                    self.give_back_ungranted();
+                }
+            }
+            Note::Abandon => {
+                self.mode = Mode::Draining;
+                self.worker.abandon();
+                self.give_back_ungranted();
+                self.held.clear();
+                self.jobs.grant.clear();
+            }
+        }
+    }
+
+    /// Leases whose grants were never noted have never been: nothing was sent, nothing is owed.
+    fn give_back_ungranted(&mut self) {
+        let now = self.now();
+        for lease in std::mem::take(&mut self.to_grant) {
+            if let Errand::Page(_) = lease.errand {
+                self.limits.page_ended(false);
+            }
+            let fate = stays(&lease);
+            let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
+            let touch = frontier::Touch::Untouched;
+            self.frontier.settle(now, lease.visit, &touch, fate, &mut addresses);
+            self.held.remove(&lease.visit);
+        }
+    }
+
+    // ── letters ──────────────────────────────────────────────────────────────────────────────
+
+    fn receive(&mut self, from: ShardId, letters: Vec<Letter>, taken: oneshot::Sender<()>) {
+        let now = self.now();
+        for letter in letters {
+            let number = Some((from, letter.seq));
+            match letter.body {
+                LetterBody::Links(links) => {
+                    self.group.arrivals.push(Arrival { letter: number, links, robots: None });
+                }
+                LetterBody::RobotsAsk { origin, url, hops } => {
+                    self.frontier.ask_robots(now, RobotsErrand { origin, url, hops });
+                    // The letter is crossed off; if we die, its sender asks again in time.
+                    self.group.arrivals.push(Arrival { letter: number, ..Arrival::default() });
+                }
+                LetterBody::RobotsAnswer { origin, found } => {
+                    self.group.robots.push(RobotsNews { letter: number, origin, found });
+                }
+            }
+        }
+        self.envelopes.push(taken);
+        self.group_since.get_or_insert(now);
+    }
+
+    async fn send_letters(&mut self) {
+        let ready: Vec<ShardId> = self
+            .post
+            .iter()
+            .filter(|(_, post)| post.waiting && !post.busy)
+            .map(|(to, _)| *to)
+            .collect();
+        for to in ready {
+            let post = self.post.entry(to).or_default();
+            post.waiting = false;
+            post.busy = true;
+            self.keeper.submit(Job::Letters { to, after: 0, limit: LETTERS_MAX }).await;
+        }
+    }
+
+    /// Hands letters to their owner; they are crossed off when he has committed them.
+    async fn hand_over(&mut self, to: ShardId, letters: Vec<Letter>) {
+        let post = self.post.entry(to).or_default();
+        let Some(last) = letters.last().map(|letter| letter.seq) else {
+            post.busy = false;
+            return;
+        };
+        post.waiting |= letters.len() == LETTERS_MAX;
+        let owner = self.owners[usize::from(to.0)].clone();
+        let delivered = self.delivered_to.clone();
+        let from = self.shard;
+        // A task, because the other owner may be waiting for us at this moment.
+        tokio::spawn(async move {
+            let (taken, answer) = oneshot::channel();
+            if owner.send(Note::Letters { from, letters, taken }).await.is_ok()
+                && answer.await.is_ok()
+            {
+                // Our owner is gone only when the crawl is over; the letters stay in the outbox.
+                let _ = delivered.send((to, last)).await;
+            }
+        });
+    }
+
+    // ── becoming durable ─────────────────────────────────────────────────────────────────────
+
+    /// Sends the group on its way when it is large or old enough, or nothing else is to come.
+    async fn keep(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let since = self.group_since?;
+        if self.jobs.keeping {
+            return None;
+        }
+        let ripe = since + self.ctx.options.commit_wait;
+        let count = self.group.visits.len() + self.group.arrivals.len();
+        let nothing_else = self.frontier.in_flight() == 0;
+        let slots_run_out = self.slots.available_permits() * 2 < self.ctx.options.concurrency;
+        if now < ripe
+            && count < GROUP_MAX
+            && !nothing_else
+            && !(slots_run_out && count * 4 >= self.ctx.options.concurrency)
+            && self.mode == Mode::Running
+        {
+            return Some(ripe);
+        }
+        let mut group = std::mem::take(&mut self.group);
+        group.at = now;
+        group.durable = self.ctx.options.durable;
+        self.group_since = None;
+        self.envelopes_under_way.append(&mut self.envelopes);
+        self.jobs.keeping = true;
+        self.keeper.submit(Job::Keep(Box::new(group))).await;
+        None
+    }
+
+    async fn close_when_done(&mut self) {
+        let idle = self.held.is_empty()
+            && self.group_since.is_none()
+            && !self.jobs.keeping
+            && !self.jobs.granting;
+        if self.mode == Mode::Draining && idle {
+            self.mode = Mode::Closing;
+            self.keeper.submit(Job::Close).await;
+        }
+    }
+
+    // ── how things stand ─────────────────────────────────────────────────────────────────────
+
+    fn standing(&mut self) -> Standing {
+        let now = self.now();
+        let next = match (self.frontier.wake_at(now), self.next_due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let jobs = &self.jobs;
+        let busy = jobs.granting || jobs.keeping || jobs.refilling || jobs.waking || jobs.scanning;
+        let quiet = !busy
+            && self.held.is_empty()
+            && self.to_grant.is_empty()
+            && self.group_since.is_none()
+            && self.frontier.pending() == 0
+            && !self.scan.wanted
+            && self.post.values().all(|post| !post.busy && !post.waiting);
+        Standing {
+            quiet,
+            next,
+            activity: self.activity,
+            in_flight: self.frontier.in_flight(),
+            active_hosts: self.frontier.active(),
+        }
+    }
+
+    fn show(&mut self) {
+        let now = (
+            self.held.len() as i64,
+            self.frontier.active() as i64,
+            self.frontier.inactive() as i64,
+        );
+        let before = std::mem::replace(&mut self.shown, now);
+        if before != now {
+            self.ctx.events.standing(now.0 - before.0, now.1 - before.1, now.2 - before.2);
+            self.limits.in_flight.fetch_add(now.0 - before.0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owner").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+fn stays(lease: &Lease) -> Fate {
+    match lease.errand.task() {
+        Some(task) => Fate::Stays(Box::new(task.clone())),
+        None => Fate::Leaves,
+    }
+}
+
+fn place(resolution: Resolution) -> Place {
+    match resolution {
+        Resolution::Addresses { addresses, until } => Place::Addresses { addresses, until },
+        Resolution::Forbidden { address, range, until } => {
+            Place::Forbidden { refusal: Refusal::Address { address, range }, until }
+        }
+        Resolution::Failed { why, .. } => Place::Failed { why },
+    }
+}

@@ -1,0 +1,141 @@
+//! Which of a page's links go on to the frontier, and to whose?
+//!
+//! Links are joined, brought into canonical form, judged by scope and sorted by shard. A link is
+//! a piece of one buffer until the store accepts it: no allocation for the nine of ten that are
+//! known already.
+
+use std::collections::BTreeMap;
+
+use frontier::{Scope, priority};
+use page::Document;
+use ports::shard_store::{Found, FoundSet};
+use types::{Base, Canon, CrawlUrl, Discovery, Refusal, ShardId, UrlId, UrlRef, host};
+use warc::WarcFields;
+
+use crate::events::Events;
+
+/// Links sorted by the shard that owns them.
+#[derive(Debug, Default)]
+pub struct Followed {
+    pub by_shard: BTreeMap<ShardId, FoundSet>,
+    /// A redirect's target that was not taken, and why.
+    pub refused: Option<Refusal>,
+    /// The target of a seed's redirect, which joins the seeds.
+    pub joined: Option<CrawlUrl>,
+}
+
+impl Followed {
+    fn push(&mut self, url: UrlRef<'_>, found: Found<'_>, shards: u16) {
+        let shard = if shards == 1 { ShardId(0) } else { host::shard_of(url.site(), shards) };
+        self.by_shard.entry(shard).or_default().push(found);
+    }
+}
+
+/// The links of a page. Every link is written to `outlinks` as well, taken or not: the archive
+/// is what a changed scope is judged by again.
+pub fn links(
+    document: &Document,
+    from: &Discovery,
+    canon: &Canon,
+    scope: &Scope,
+    shards: u16,
+    events: &Events,
+    outlinks: &mut WarcFields,
+) -> Followed {
+    let mut followed = Followed::default();
+    let Some(base) = document.base().and_then(|url| Base::parse(url.as_str()).ok()) else {
+        return followed;
+    };
+    let depth = from.depth.saturating_add(1);
+    let mut text = String::new();
+    let mut line = String::new();
+    let mut here = std::collections::HashSet::with_hasher(foldhash::fast::FixedState::default());
+    let mut nofollow = 0;
+    for link in document.links() {
+        if canon.join_into(&base, link.href, &mut text).is_err() {
+            continue;
+        }
+        let id = UrlId::of(&text);
+        if !here.insert((id, link.kind.leads_to_page())) {
+            continue;
+        }
+        line.clear();
+        line.push_str(&text);
+        line.push(' ');
+        line.push_str(hop(link.kind));
+        if link.nofollow {
+            line.push_str(" nofollow");
+        }
+        outlinks.push("outlink", &line);
+        if !link.kind.leads_to_page() {
+            continue;
+        }
+        if link.nofollow || document.robots.nofollow {
+            nofollow += 1;
+            continue;
+        }
+        let Ok(url) = UrlRef::from_canonical(&text) else { continue };
+        match scope.judge(url, depth) {
+            Ok(()) => {
+                let band = priority::band_of_depth(depth);
+                let found = Found { url: &text, id, depth, hops: 0, band, seed: false };
+                followed.push(url, found, shards);
+            }
+            Err(refusal) => events.skipped(&refusal),
+        }
+    }
+    events.skipped_nofollow(nofollow);
+    followed
+}
+
+/// One letter for what a link is to its page, as archive crawlers write it: `L` for a link to
+/// follow, `E` for something the page embeds.
+const fn hop(kind: page::LinkKind) -> &'static str {
+    use page::LinkKind as K;
+    match kind {
+        K::Stylesheet | K::Icon | K::Image | K::Script | K::Media | K::Object => "E",
+        _ => "L",
+    }
+}
+
+/// The target of a redirect: a URL like any other, but at the same depth and one hop further.
+pub fn redirect(
+    url: &CrawlUrl,
+    to: &CrawlUrl,
+    from: &Discovery,
+    hops_max: u8,
+    scope: &Scope,
+    shards: u16,
+    events: &Events,
+) -> Followed {
+    let mut followed = Followed::default();
+    let hops = from.hops.saturating_add(1);
+    let verdict = if to == url {
+        Err(Refusal::Loop)
+    } else if hops > hops_max {
+        Err(Refusal::Hops { hops_max })
+    } else if from.seed {
+        followed.joined = Some(to.clone());
+        Ok(())
+    } else {
+        scope.judge(to.into(), from.depth)
+    };
+    match verdict {
+        Ok(()) => {
+            let found = Found {
+                url: to.as_str(),
+                id: to.id(),
+                depth: from.depth,
+                hops,
+                band: from.band,
+                seed: from.seed,
+            };
+            followed.push(to.into(), found, shards);
+        }
+        Err(refusal) => {
+            events.skipped(&refusal);
+            followed.refused = Some(refusal);
+        }
+    }
+    followed
+}

@@ -1,0 +1,204 @@
+//! What do the bytes of an answer become?
+//!
+//! A document with its links, and the records of the archive. This is the CPU work of a visit; it
+//! runs on the pool, from bytes to bytes, and asks nobody.
+
+use std::cell::RefCell;
+
+use page::Document;
+use ports::{Exchange, Response};
+use types::outcome::Truncated;
+use types::{CrawlUrl, Discovery, Outcome, Timestamp, VisitId};
+use warc::{
+    Algorithm, Capture, Compressor, Level, RecordId, TransferCoded, VisitIds, WarcDate, WarcFields,
+};
+
+use crate::ctx::Ctx;
+use crate::stages::follow::{self, Followed};
+
+/// A visit's records, ready to be appended.
+#[derive(Debug)]
+pub struct Packed {
+    /// Whole gzip members: request, response, metadata.
+    pub bytes: Vec<u8>,
+    /// Where the response lies in them.
+    pub response: std::ops::Range<usize>,
+    pub digest: Option<[u8; 20]>,
+}
+
+#[derive(Debug)]
+pub struct ReadVisit {
+    pub outcome: Outcome,
+    pub followed: Followed,
+    pub packed: Option<Packed>,
+}
+
+/// What was visited, for the reader.
+#[derive(Debug, Clone)]
+pub struct Visited {
+    pub visit: VisitId,
+    pub url: CrawlUrl,
+    pub found: Discovery,
+    pub address: std::net::IpAddr,
+}
+
+/// Reads a page's answer: its document if it has one, its links, its records.
+pub fn page(ctx: &Ctx, visited: &Visited, mut outcome: Outcome, exchange: &Exchange) -> ReadVisit {
+    let mut metadata = WarcFields::new();
+    describe(&mut metadata, visited, exchange);
+    let followed = match (&mut outcome, &exchange.response) {
+        (Outcome::Fetched(answer), Some(response)) if (200..300).contains(&answer.status) => {
+            let document = document(ctx, &visited.url, response);
+            answer.title = document.title.as_deref().map(Into::into);
+            answer.links = u32::try_from(document.links().len()).unwrap_or(u32::MAX);
+            answer.noindex = document.robots.noindex;
+            answer.nofollow = document.robots.nofollow;
+            answer.noarchive = document.robots.noarchive;
+            let scope = ctx.scope.read().expect("no panic while locked");
+            let options = &ctx.options;
+            follow::links(
+                &document,
+                &visited.found,
+                &ctx.canon,
+                &scope,
+                options.shards,
+                &ctx.events,
+                &mut metadata,
+            )
+        }
+        (Outcome::Moved { to: Some(to), .. }, _) => {
+            metadata.push("outlink", &format!("{to} R"));
+            let scope = ctx.scope.read().expect("no panic while locked");
+            let options = &ctx.options;
+            follow::redirect(
+                &visited.url,
+                to,
+                &visited.found,
+                options.redirects_max,
+                &scope,
+                options.shards,
+                &ctx.events,
+            )
+        }
+        _ => Followed::default(),
+    };
+    let packed = pack(ctx, visited, exchange, &metadata);
+    if let (Some(packed), Some(answer)) = (&packed, outcome_answer(&mut outcome)) {
+        answer.digest = packed.digest;
+    }
+    ReadVisit { outcome, followed, packed }
+}
+
+/// The records of a robots.txt request.
+pub fn robots(ctx: &Ctx, visited: &Visited, exchange: &Exchange) -> Option<Packed> {
+    let mut metadata = WarcFields::new();
+    describe(&mut metadata, visited, exchange);
+    pack(ctx, visited, exchange, &metadata)
+}
+
+fn outcome_answer(outcome: &mut Outcome) -> Option<&mut types::Answer> {
+    match outcome {
+        Outcome::Fetched(answer) | Outcome::Unchanged(answer) | Outcome::Moved { answer, .. } => {
+            Some(answer)
+        }
+        Outcome::Failed(failure) => failure.answer.as_mut(),
+        Outcome::Refused(_) => None,
+    }
+}
+
+fn document(ctx: &Ctx, url: &CrawlUrl, response: &Response) -> Document {
+    let headers: Vec<(&str, &[u8])> =
+        response.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+    page::read(page::Input {
+        url: url.as_str(),
+        body: &response.body,
+        content_type: response.header("content-type"),
+        headers: &headers,
+        product: &ctx.options.product,
+        limits: ctx.options.page_limits,
+    })
+}
+
+fn describe(metadata: &mut WarcFields, visited: &Visited, exchange: &Exchange) {
+    metadata.push("visit", &visited.visit.to_string());
+    metadata.push("depth", &visited.found.depth.to_string());
+    if visited.found.hops > 0 {
+        metadata.push("redirects", &visited.found.hops.to_string());
+    }
+    if visited.found.seed {
+        metadata.push("seed", "1");
+    }
+    let started = exchange.times.sent.unwrap_or(exchange.times.started);
+    let took = exchange.times.ended.since(started).as_millis();
+    metadata.push("fetchTimeMs", &took.to_string());
+}
+
+thread_local! {
+    /// One per pool thread: it owns the state of the compressor, which is large.
+    static COMPRESSOR: RefCell<Option<(u8, Compressor)>> = const { RefCell::new(None) };
+}
+
+fn pack(
+    ctx: &Ctx,
+    visited: &Visited,
+    exchange: &Exchange,
+    metadata: &WarcFields,
+) -> Option<Packed> {
+    let response = exchange.response.as_ref().filter(|_| ctx.options.archive)?;
+    let (head, body) = response.wire.split_at(response.head_bytes);
+    let protocols: &[&str] = &[exchange.protocol.as_str(), exchange.tls.unwrap_or("")];
+    let protocols = if exchange.tls.is_some() { protocols } else { &protocols[..1] };
+    let visit = warc::Visit {
+        capture: Capture {
+            uri: visited.url.as_str(),
+            date: warc_date(exchange.times.sent.unwrap_or(exchange.times.started)),
+            warcinfo: None::<RecordId>,
+            ip: Some(visited.address),
+            protocols,
+        },
+        ids: VisitIds::derive(ctx.options.crawl_id << 64 | u128::from(visited.visit.0)),
+        request: &exchange.request,
+        response_head: head,
+        response_body: &[body],
+        truncated: response.truncated.map(truncated),
+        payload_type: None,
+        metadata: Some(metadata),
+        algorithm: Algorithm::Sha1,
+        transfer_coded: TransferCoded::default(),
+    };
+    let mut bytes = Vec::with_capacity(response.wire.len() / 4 + 1_024);
+    let members = COMPRESSOR.with_borrow_mut(|slot| {
+        let level = ctx.options.archive_level;
+        if slot.as_ref().is_none_or(|(known, _)| *known != level) {
+            let chosen = Level::new(level).expect("checked with the settings");
+            *slot = Some((level, Compressor::new(chosen)));
+        }
+        let (_, compressor) = slot.as_mut().expect("set above");
+        compressor.visit(&visit, &mut bytes)
+    });
+    match members {
+        Ok(members) => Some(Packed {
+            bytes,
+            response: members.response.start..members.response.start + members.response.len,
+            digest: members.digest.as_bytes().try_into().ok(),
+        }),
+        Err(error) => {
+            // Only a value that could forge a header is refused, and canonical URLs hold none.
+            tracing::error!(url = %visited.url, %error, "visit could not be archived");
+            None
+        }
+    }
+}
+
+fn warc_date(at: Timestamp) -> WarcDate {
+    WarcDate::from_unix_seconds(i64::try_from(at.secs()).unwrap_or(i64::MAX))
+}
+
+const fn truncated(why: Truncated) -> warc::Truncated {
+    match why {
+        Truncated::Length => warc::Truncated::Length,
+        Truncated::Time => warc::Truncated::Time,
+        Truncated::Disconnect => warc::Truncated::Disconnect,
+        Truncated::Unspecified => warc::Truncated::Unspecified,
+    }
+}

@@ -1,0 +1,313 @@
+//! How long do we wait, and how many may talk to one address?
+//!
+//! Two gates stand before every request. The host's gate is its entry in the heap (`lib`): one
+//! request in flight, then a pause. The address's gate is here, shared by all shards of a
+//! process, because hosts of different shards may live at one address: from the moment one
+//! request leaves, no other leaves for that address before `ip_delay` is over, and no more than
+//! `ip_connections` are under way.
+//!
+//! Always: between the grant of a lease and the news that its request has left (`sent`), nobody
+//! else is let through. A slow connect can therefore never let two requests arrive together.
+//!
+//! IPv6 counts by /64: one machine may own all of it.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use types::{HumanDuration, Timestamp};
+
+/// How gently we treat hosts and addresses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Politeness {
+    /// Least pause of a host: from the last byte of an answer to the first of the next request.
+    pub delay: HumanDuration,
+    /// The pause is also at least this many times the host's last answer time...
+    pub delay_factor: f64,
+    /// ...up to this. Without effect when `delay` is 0s.
+    pub delay_max: HumanDuration,
+    /// A longer `Crawl-delay` moves the host to the slow lane, where it is honoured in full.
+    pub crawl_delay_max: HumanDuration,
+    /// Longest extra pause after failures; a host that reaches it is parked for as long.
+    pub backoff_max: HumanDuration,
+    /// Faults in a row after which a host is parked.
+    pub park_after: u32,
+    /// From request to request at one address.
+    pub ip_delay: HumanDuration,
+    /// Requests in flight at one address.
+    pub ip_connections: u32,
+    /// Networks (such as those of a CDN) that many unrelated hosts share.
+    pub shared_networks: Vec<String>,
+    /// `ip_delay` for addresses in `shared_networks`.
+    pub shared_delay: HumanDuration,
+    /// `ip_connections` for addresses in `shared_networks`.
+    pub shared_connections: u32,
+    /// Pages of one registered domain over the crawl's life; 0 means no cap.
+    pub domain_pages_max: u64,
+    /// Pages of one host over the crawl's life; 0 means no cap.
+    pub host_pages_max: u64,
+}
+
+impl Default for Politeness {
+    fn default() -> Self {
+        Self {
+            delay: HumanDuration::from_secs(1),
+            delay_factor: 1.0,
+            delay_max: HumanDuration::from_secs(30),
+            crawl_delay_max: HumanDuration::from_secs(300),
+            backoff_max: HumanDuration::from_secs(3_600),
+            park_after: 8,
+            ip_delay: HumanDuration::from_millis(500),
+            ip_connections: 4,
+            shared_networks: Vec::new(),
+            shared_delay: HumanDuration::from_millis(50),
+            shared_connections: 64,
+            domain_pages_max: 100_000,
+            host_pages_max: 100_000,
+        }
+    }
+}
+
+/// The gates of all addresses.
+#[derive(Debug)]
+pub struct Addresses {
+    delay: Duration,
+    connections: u32,
+    shared: Vec<IpNet>,
+    shared_delay: Duration,
+    shared_connections: u32,
+    /// On resume no address is visited before its full delay from the opening is over.
+    opened_at: Option<Timestamp>,
+    doors: HashMap<AddressKey, Door>,
+    sweep_at: usize,
+}
+
+/// Forgotten doors are swept out when this many are known; a door costs about 50 bytes.
+const DOORS_SWEEP_MIN: usize = 4_096;
+
+/// Clocks of two machines' sockets differ by the way between them; a little more than the delay
+/// keeps the gap whole as the server sees it.
+const GAP_SLACK: Duration = Duration::from_millis(10);
+
+/// What counts as one address: an IPv4 address, or an IPv6 /64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AddressKey(IpAddr);
+
+impl From<IpAddr> for AddressKey {
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self(address),
+            IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+                Some(v4) => Self(IpAddr::V4(v4)),
+                None => {
+                    let network = v6.to_bits() & !u128::from(u64::MAX);
+                    Self(IpAddr::V6(Ipv6Addr::from_bits(network)))
+                }
+            },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Door {
+    next_at: Timestamp,
+    /// Granted, but the request has not left yet.
+    unsent: u32,
+    in_flight: u32,
+}
+
+/// Not now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// The delay is over then.
+    Until(Timestamp),
+    /// Somebody must come out first: a request must leave, or an answer must end.
+    Occupied,
+}
+
+impl Addresses {
+    /// `opened_at` is given on resume. Fails with a sentence when a network is not one.
+    pub fn new(policy: &Politeness, opened_at: Option<Timestamp>) -> Result<Self, String> {
+        let shared = policy
+            .shared_networks
+            .iter()
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    format!("politeness.shared_networks: `{text}` is not a network; write 203.0.113.0/24")
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            delay: policy.ip_delay.get(),
+            connections: policy.ip_connections.max(1),
+            shared,
+            shared_delay: policy.shared_delay.get(),
+            shared_connections: policy.shared_connections.max(1),
+            opened_at,
+            doors: HashMap::new(),
+            sweep_at: DOORS_SWEEP_MIN,
+        })
+    }
+
+    fn limits(&self, address: IpAddr) -> (Duration, u32) {
+        if self.shared.iter().any(|network| network.contains(&address)) {
+            (self.shared_delay, self.shared_connections)
+        } else {
+            (self.delay, self.connections)
+        }
+    }
+
+    /// Whether [`Addresses::reserve`] would let somebody through now.
+    pub fn peek(&mut self, address: IpAddr, now: Timestamp) -> Result<(), Busy> {
+        self.door(address, now).map(|_| ())
+    }
+
+    /// Takes the door for one request. It must be given back by [`Addresses::release`].
+    pub fn reserve(&mut self, address: IpAddr, now: Timestamp) -> Result<(), Busy> {
+        let door = self.door(address, now)?;
+        door.unsent += 1;
+        door.in_flight += 1;
+        Ok(())
+    }
+
+    fn door(&mut self, address: IpAddr, now: Timestamp) -> Result<&mut Door, Busy> {
+        let (delay, connections) = self.limits(address);
+        let first = self.opened_at.map_or(Timestamp::ZERO, |opened| opened + delay);
+        let key = AddressKey::from(address);
+        let door =
+            self.doors.entry(key).or_insert(Door { next_at: first, unsent: 0, in_flight: 0 });
+        if now < door.next_at {
+            return Err(Busy::Until(door.next_at));
+        }
+        // Without a delay there is no gap to keep, and requests may leave side by side.
+        if door.in_flight >= connections || (door.unsent > 0 && !delay.is_zero()) {
+            return Err(Busy::Occupied);
+        }
+        Ok(door)
+    }
+
+    /// The request has left, at that moment.
+    pub fn sent(&mut self, address: IpAddr, at: Timestamp) {
+        let (delay, _) = self.limits(address);
+        if let Some(door) = self.doors.get_mut(&AddressKey::from(address)) {
+            door.unsent = door.unsent.saturating_sub(1);
+            if !delay.is_zero() {
+                door.next_at = door.next_at.max(at + delay + GAP_SLACK);
+            }
+        }
+    }
+
+    /// The visit is over; `sent` tells whether its request ever left.
+    pub fn release(&mut self, address: IpAddr, sent: bool, now: Timestamp) {
+        if let Some(door) = self.doors.get_mut(&AddressKey::from(address)) {
+            door.in_flight = door.in_flight.saturating_sub(1);
+            if !sent {
+                door.unsent = door.unsent.saturating_sub(1);
+            }
+        }
+        if self.doors.len() >= self.sweep_at {
+            self.doors.retain(|_, door| door.in_flight > 0 || door.next_at > now);
+            self.sweep_at = (self.doors.len() * 2).max(DOORS_SWEEP_MIN);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn doors(connections: u32) -> Addresses {
+        let policy = Politeness { ip_connections: connections, ..Politeness::default() };
+        Addresses::new(&policy, None).unwrap()
+    }
+
+    #[test]
+    fn the_delay_counts_from_the_moment_the_request_left() {
+        let mut doors = doors(4);
+        let a = address("192.0.2.1");
+        doors.reserve(a, at(0)).unwrap();
+        assert_eq!(doors.reserve(a, at(400)), Err(Busy::Occupied), "it has not left yet");
+        doors.sent(a, at(400));
+        assert_eq!(doors.reserve(a, at(900)), Err(Busy::Until(at(910))));
+        assert_eq!(doors.reserve(a, at(910)), Ok(()));
+    }
+
+    #[test]
+    fn a_request_that_never_left_frees_the_door_without_a_pause() {
+        let mut doors = doors(4);
+        let a = address("192.0.2.1");
+        doors.reserve(a, at(0)).unwrap();
+        doors.release(a, false, at(5));
+        assert_eq!(doors.reserve(a, at(5)), Ok(()));
+    }
+
+    #[test]
+    fn no_more_than_the_allowed_number_are_in_flight() {
+        let mut doors = doors(2);
+        let a = address("192.0.2.1");
+        for n in 0..2 {
+            doors.reserve(a, at(n * 1_000)).unwrap();
+            doors.sent(a, at(n * 1_000));
+        }
+        assert_eq!(doors.reserve(a, at(5_000)), Err(Busy::Occupied));
+        doors.release(a, true, at(5_000));
+        assert_eq!(doors.reserve(a, at(5_000)), Ok(()));
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_address_and_a_mapped_address_is_its_ipv4() {
+        let mut doors = doors(4);
+        doors.reserve(address("2001:db8:1:2::1"), at(0)).unwrap();
+        doors.sent(address("2001:db8:1:2::1"), at(0));
+        assert!(doors.reserve(address("2001:db8:1:2:ffff::9"), at(1)).is_err());
+        assert!(doors.reserve(address("2001:db8:1:3::1"), at(1)).is_ok());
+        doors.reserve(address("192.0.2.1"), at(0)).unwrap();
+        assert!(doors.reserve(address("::ffff:192.0.2.1"), at(0)).is_err());
+    }
+
+    #[test]
+    fn after_a_restart_every_address_waits_its_full_delay() {
+        let mut doors = Addresses::new(&Politeness::default(), Some(at(1_000))).unwrap();
+        let a = address("192.0.2.1");
+        assert_eq!(doors.reserve(a, at(1_001)), Err(Busy::Until(at(1_500))));
+        assert_eq!(doors.reserve(a, at(1_500)), Ok(()));
+    }
+
+    #[test]
+    fn a_shared_network_has_limits_of_its_own() {
+        let policy =
+            Politeness { shared_networks: vec!["198.51.100.0/24".into()], ..Politeness::default() };
+        let mut doors = Addresses::new(&policy, None).unwrap();
+        let cdn = address("198.51.100.7");
+        doors.reserve(cdn, at(0)).unwrap();
+        doors.sent(cdn, at(0));
+        assert_eq!(doors.reserve(cdn, at(60)), Ok(()));
+        let policy = Politeness { shared_networks: vec!["cdn".into()], ..policy };
+        assert!(Addresses::new(&policy, None).unwrap_err().contains("shared_networks"));
+    }
+
+    #[test]
+    fn doors_that_nobody_needs_are_forgotten() {
+        let mut doors = doors(1);
+        for n in 0..20_000_u32 {
+            let a = IpAddr::V4(std::net::Ipv4Addr::from_bits(0x0b00_0000 + n));
+            let now = at(u64::from(n) * 1_000);
+            doors.reserve(a, now).unwrap();
+            doors.sent(a, now);
+            doors.release(a, true, now);
+        }
+        assert!(doors.doors.len() <= DOORS_SWEEP_MIN + 1, "{}", doors.doors.len());
+    }
+}

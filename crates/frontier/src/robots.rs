@@ -1,0 +1,66 @@
+//! What does the frontier know of robots.txt?
+//!
+//! Only when to ask again and how long to pause: the rules themselves are the gate's. A host may
+//! have several origins (schemes, ports); the longest `Crawl-delay` of them counts for the host.
+
+use std::time::Duration;
+
+use types::{Origin, Scheme, Timestamp};
+
+/// How one origin's robots.txt stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RobotsMark {
+    /// Its rules are known, good until then.
+    Known { until: Timestamp, crawl_delay: Option<Duration> },
+    /// Nobody could tell, and there is no good copy: its pages wait.
+    Unreachable { retry_at: Timestamp },
+    /// It points to another host, which is being asked.
+    Chasing { until: Timestamp },
+}
+
+impl RobotsMark {
+    pub(crate) const fn until(&self) -> Timestamp {
+        match self {
+            Self::Known { until, .. } | Self::Chasing { until } => *until,
+            Self::Unreachable { retry_at } => *retry_at,
+        }
+    }
+}
+
+/// The marks of one host's origins.
+#[derive(Debug, Clone, Default)]
+pub struct RobotsMarks {
+    marks: Vec<(Scheme, u16, RobotsMark)>,
+}
+
+/// A host has few origins; more than this are not remembered and asked again.
+const ORIGINS_MAX: usize = 16;
+
+impl RobotsMarks {
+    pub(crate) fn new(marks: Vec<(Origin, RobotsMark)>) -> Self {
+        let marks = marks.into_iter().map(|(o, mark)| (o.scheme, o.port, mark));
+        Self { marks: marks.take(ORIGINS_MAX).collect() }
+    }
+
+    pub(crate) fn get(&self, scheme: Scheme, port: u16) -> Option<&RobotsMark> {
+        self.marks.iter().find(|(s, p, _)| (*s, *p) == (scheme, port)).map(|(_, _, mark)| mark)
+    }
+
+    pub(crate) fn set(&mut self, origin: &Origin, mark: RobotsMark) {
+        self.marks.retain(|(s, p, _)| (*s, *p) != (origin.scheme, origin.port));
+        if self.marks.len() >= ORIGINS_MAX {
+            self.marks.remove(0);
+        }
+        self.marks.push((origin.scheme, origin.port, mark));
+    }
+
+    pub(crate) fn crawl_delay(&self) -> Option<Duration> {
+        self.marks
+            .iter()
+            .filter_map(|(_, _, mark)| match mark {
+                RobotsMark::Known { crawl_delay, .. } => *crawl_delay,
+                _ => None,
+            })
+            .max()
+    }
+}
