@@ -32,7 +32,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use types::HumanDuration;
 
-use crate::page::gzip;
+use crate::answer::gzip;
 use crate::text;
 use crate::web::{Ask, Body, Dns, Door, Drip, Fate, Framing, Plan, Web};
 

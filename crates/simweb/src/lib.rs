@@ -19,7 +19,9 @@ pub mod faults;
 pub mod spec;
 pub mod world;
 
+mod answer;
 mod page;
+mod path;
 mod robots_txt;
 
 pub mod fixture;

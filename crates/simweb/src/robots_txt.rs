@@ -5,14 +5,10 @@
 //! that crawlers fall into; a test holds text and table together through a second, plain reader
 //! of robots.txt (`truth`).
 
-use std::time::Duration;
-
-use bytes::Bytes;
-
 use crate::chance::{mix, scale};
 use crate::faults::FaultKind;
-use crate::page::Shape;
-use crate::web::{Ask, Fate, Framing, Plan};
+use crate::path::Shape;
+use crate::web::{Ask, Fate, Plan};
 use crate::world::{About, Host, World, ascii};
 
 /// Rules after this many bytes do not count (RFC 9309, 2.5: at least 500 KiB are read).
@@ -210,13 +206,4 @@ fn large(text: &str) -> String {
         large.push_str("# And more of the same.\n");
     }
     large
-}
-
-/// Something that is not HTTP, for `not-http` pages.
-pub(crate) fn garbage() -> Plan {
-    Plan {
-        framing: Framing::Raw,
-        delay: Duration::ZERO,
-        ..Plan::new(0, "", Bytes::from_static(b"SSH-2.0-OpenSSH_9.6\r\n\0\x01\x02garbage\r\n"))
-    }
 }

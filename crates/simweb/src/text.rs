@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use crate::chance::{Chance, mix, scale};
 
 /// Different words in the pool. Fewer would compress too well, more too badly.
-const WORDS: usize = 900;
+const WORDS: usize = 600;
 const POOL_BYTES: usize = 512 * 1024;
 
 const ONSETS: [&str; 16] =
