@@ -1,0 +1,380 @@
+//! In which form are paths and patterns compared?
+//!
+//! Two spellings of one path must meet, so rule and URL are brought to one form (RFC 9309, 2.2.2):
+//! an escaped unreserved octet is decoded (`%62` → `b`), other escapes get upper-case digits,
+//! and every octet that may not stand plain in a URI (non-ASCII, controls, space, `"<>\^{|}`
+//! and the backquote) is escaped. Reserved octets stay as they are written, but for `*` and `$`,
+//! which patterns can name only by an escape: `%24` is `$`, and a literal star has a byte of its
+//! own, so that a `*` in a pattern is always the wildcard.
+//!
+//! A stray `%` is kept, and `/*%` matches every path with an escape in it, as in other parsers.
+//!
+//! Most paths and patterns are in this form already; then nothing is copied.
+//!
+//! Not here: whether a pattern matches (`matching`).
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr3, memmem};
+
+/// A literal star in comparison form. No path has this byte otherwise: controls are escaped.
+const LITERAL_STAR: u8 = 0x01;
+
+/// The path and query of `url` in comparison form, starting with `/`.
+///
+/// `url` is a whole URL, or a path with query when it starts with `/`. Two slashes are a path
+/// as well (`//private` is one, and reading it as an authority would lose the rule for it).
+pub(crate) fn path_form(url: &str) -> Cow<'_, [u8]> {
+    let path = path_and_query(url.as_bytes());
+    if path.first() == Some(&b'/') && is_in_form(path) {
+        return Cow::Borrowed(path);
+    }
+    let mut form = Vec::with_capacity(path.len() + 16);
+    if path.first() != Some(&b'/') {
+        form.push(b'/');
+    }
+    let mut rest = path;
+    while !rest.is_empty() {
+        rest = &rest[push_octet(&mut form, rest)..];
+    }
+    Cow::Owned(form)
+}
+
+/// From the first `/`, `?` or `;` after the authority up to the fragment; may lack its `/`.
+fn path_and_query(url: &[u8]) -> &[u8] {
+    let url = &url[..memchr(b'#', url).unwrap_or(url.len())];
+    if url.first() == Some(&b'/') {
+        return url;
+    }
+    let start_of_path = |from: usize| memchr3(b'/', b'?', b';', &url[from..]).map(|i| from + i);
+    let start = match start_of_path(0) {
+        Some(at) if at > 0 && url[at - 1] == b':' && url[at..].starts_with(b"//") => {
+            start_of_path(at + 2)
+        }
+        // No scheme then: `a.test/b?u=http://c`.
+        start => start,
+    };
+    start.map_or(&[], |start| &url[start..])
+}
+
+/// The path of one rule, ready to be matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pattern<'a> {
+    /// Comparison form: single `*`s, none at the end, no `$` anchor.
+    pub(crate) bytes: Cow<'a, [u8]>,
+    /// The rule's weight: octets of the pattern with its `*`s and `$`, in the RFC's form: one for
+    /// what stands plain, three for what is or must be escaped.
+    pub(crate) octets: u16,
+    /// Must the match end where the path ends?
+    pub(crate) anchored: bool,
+    /// Is there a `*` in `bytes`?
+    pub(crate) wild: bool,
+}
+
+impl<'a> Pattern<'a> {
+    /// Reads a rule's value; `None` for one that can match no path (empty, or not starting with
+    /// `/` or, by erratum 7995, `*`).
+    pub(crate) fn read(raw: &'a [u8]) -> Option<Pattern<'a>> {
+        if !matches!(raw.first(), Some(b'/' | b'*')) {
+            return None;
+        }
+        let (body, anchored) = match raw.strip_suffix(b"$") {
+            Some(body) => (body, true),
+            None => (raw, false),
+        };
+        let (mut bytes, octets) = if is_pattern_in_form(body) {
+            (Cow::Borrowed(body), body.len())
+        } else {
+            let (form, octets) = pattern_form(body);
+            (Cow::Owned(form), octets)
+        };
+        // `/a*` and `/a*$` match what `/a` matches.
+        let open_end = bytes.last() == Some(&b'*');
+        if open_end {
+            match &mut bytes {
+                Cow::Borrowed(bytes) => *bytes = &bytes[..bytes.len() - 1],
+                Cow::Owned(bytes) => bytes.truncate(bytes.len() - 1),
+            }
+        }
+        Some(Pattern {
+            wild: memchr(b'*', &bytes).is_some(),
+            bytes,
+            octets: u16::try_from(octets + usize::from(anchored)).unwrap_or(u16::MAX),
+            anchored: anchored && !open_end,
+        })
+    }
+
+    /// The spellings of a query that the RFC calls equal: in a query `:`, `/`, `?` and `@` part
+    /// nothing, so `?u=https://a` is `?u=https%3A%2F%2Fa` (2.2.2, second row of its table).
+    /// The URL cannot be rewritten instead: a `*` may have skipped the `?`, and then a pattern
+    /// like `/*https%3A` could not know which form it meets.
+    pub(crate) fn query_spellings(&self) -> impl Iterator<Item = Pattern<'static>> {
+        const PLAIN: [(u8, &[u8]); 4] =
+            [(b':', b"%3A"), (b'/', b"%2F"), (b'?', b"%3F"), (b'@', b"%40")];
+        let (mut escaped, mut plain) = (Vec::new(), Vec::new());
+        if let Some(query) = memchr(b'?', &self.bytes) {
+            let (path, mut rest) = self.bytes.split_at(query + 1);
+            escaped.extend_from_slice(path);
+            plain.extend_from_slice(path);
+            while let Some((&octet, after)) = rest.split_first() {
+                let same = PLAIN.iter().find(|(p, e)| octet == *p || rest.starts_with(e));
+                if let Some((p, e)) = same {
+                    escaped.extend_from_slice(e);
+                    plain.push(*p);
+                    rest = if octet == *p { after } else { &rest[e.len()..] };
+                } else {
+                    escaped.push(octet);
+                    plain.push(octet);
+                    rest = after;
+                }
+            }
+        }
+        let Pattern { octets, anchored, wild, .. } = *self;
+        let other = |bytes: &Vec<u8>| !bytes.is_empty() && **bytes != *self.bytes;
+        let spellings = [Some(escaped).filter(other), Some(plain).filter(other)];
+        spellings.into_iter().flatten().map(move |bytes| Pattern {
+            bytes: Cow::Owned(bytes),
+            octets,
+            anchored,
+            wild,
+        })
+    }
+}
+
+fn is_pattern_in_form(body: &[u8]) -> bool {
+    memmem::find(body, b"**").is_none() && body.split(|&byte| byte == b'*').all(is_in_form)
+}
+
+fn pattern_form(body: &[u8]) -> (Vec<u8>, usize) {
+    let mut form = Vec::with_capacity(body.len() + 16);
+    let mut octets = 0;
+    let mut rest = body;
+    while let Some(&byte) = rest.first() {
+        if byte == b'*' {
+            if form.last() != Some(&b'*') {
+                form.push(b'*');
+            }
+            octets += 1;
+            rest = &rest[1..];
+        } else {
+            let before = form.len();
+            let read = push_octet(&mut form, rest);
+            // An escape weighs three also when its form is one byte (`%2A`), if it has to be one.
+            let is_needed = escape_value(rest).is_some_and(|value| !is_unreserved(value));
+            octets += if is_needed { 3 } else { form.len() - before };
+            rest = &rest[read..];
+        }
+    }
+    (form, octets)
+}
+
+/// Appends the form of the octet that `rest` starts with; returns how many bytes it was.
+fn push_octet(form: &mut Vec<u8>, rest: &[u8]) -> usize {
+    if let Some(value) = escape_value(rest) {
+        match value {
+            b'*' => form.push(LITERAL_STAR),
+            b'$' => form.push(b'$'),
+            _ if is_unreserved(value) => form.push(value),
+            _ => push_escape(form, value),
+        }
+        return 3;
+    }
+    match KINDS[usize::from(rest[0])] {
+        Kind::Plain | Kind::Percent => form.push(rest[0]),
+        Kind::Star => form.push(LITERAL_STAR),
+        Kind::Escaped => push_escape(form, rest[0]),
+    }
+    1
+}
+
+fn push_escape(form: &mut Vec<u8>, octet: u8) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    form.extend_from_slice(&[
+        b'%',
+        DIGITS[usize::from(octet >> 4)],
+        DIGITS[usize::from(octet & 15)],
+    ]);
+}
+
+fn is_in_form(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    while at < bytes.len() {
+        match KINDS[usize::from(bytes[at])] {
+            Kind::Plain => at += 1,
+            Kind::Escaped | Kind::Star => return false,
+            Kind::Percent => match escape_value(&bytes[at..]) {
+                None => at += 1,
+                Some(value) => {
+                    let is_decoded = is_unreserved(value) || matches!(value, b'*' | b'$');
+                    let has_lower = bytes[at + 1..at + 3].iter().any(u8::is_ascii_lowercase);
+                    if is_decoded || has_lower {
+                        return false;
+                    }
+                    at += 3;
+                }
+            },
+        }
+    }
+    true
+}
+
+/// The octet that an escape at the start of `rest` stands for; a stray `%` is no escape.
+fn escape_value(rest: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = *rest else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Reserved and unreserved octets but `*`: may stand as they are.
+    Plain,
+    Percent,
+    Star,
+    Escaped,
+}
+
+static KINDS: [Kind; 256] = {
+    let mut kinds = [Kind::Escaped; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        if is_unreserved(byte) || is_plain_reserved(byte) {
+            kinds[byte as usize] = Kind::Plain;
+        }
+        byte += 1;
+    }
+    kinds[b'%' as usize] = Kind::Percent;
+    kinds[b'*' as usize] = Kind::Star;
+    kinds
+};
+
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// RFC 3986 `reserved` without `*`, which has a meaning in patterns, and without `#`, which never
+/// gets here: it starts a comment in the file and the fragment in a URL.
+const fn is_plain_reserved(byte: u8) -> bool {
+    matches!(
+        byte,
+        b':' | b'/'
+            | b'?'
+            | b'['
+            | b']'
+            | b'@'
+            | b'!'
+            | b'$'
+            | b'&'
+            | b'\''
+            | b'('
+            | b')'
+            | b'+'
+            | b','
+            | b';'
+            | b'='
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(url: &str) -> String {
+        String::from_utf8(path_form(url).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn the_path_starts_after_the_authority_and_ends_before_the_fragment() {
+        for (url, expected) in [
+            ("", "/"),
+            ("http://a.test", "/"),
+            ("http://a.test/", "/"),
+            ("http://a.test/a", "/a"),
+            ("http://a.test/a/b?c=http://d.e/", "/a/b?c=http://d.e/"),
+            ("http://a.test/a;p=1?q#f", "/a;p=1?q"),
+            ("http://a.test?q", "/?q"),
+            ("http://a.test;p", "/;p"),
+            ("http://a.test#f/x", "/"),
+            ("http://u:p@a.test:8080/x", "/x"),
+            ("a.test/x", "/x"),
+            ("a.test", "/"),
+            ("a/b?u=http://c/d", "/b?u=http://c/d"),
+            ("/a?b=http://c/#f", "/a?b=http://c/"),
+            ("//private/x", "//private/x"),
+            ("http://a.test//private/x", "//private/x"),
+        ] {
+            assert_eq!(path(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn escapes_meet_in_one_form() {
+        for (url, expected) in [
+            ("/%62%61%7A", "/baz"),
+            ("/%7euser", "/~user"),
+            ("/a%2fb", "/a%2Fb"),
+            ("/ツ", "/%E3%83%84"),
+            ("/%e3%83%84", "/%E3%83%84"),
+            ("/a b\"<>\\^`{|}", "/a%20b%22%3C%3E%5C%5E%60%7B%7C%7D"),
+            ("/a*b$c", "/a\u{1}b$c"),
+            ("/a%2Ab%24c", "/a\u{1}b$c"),
+            ("/a\u{1}", "/a%01"),
+            ("/100%", "/100%"),
+            ("/%zz%4", "/%zz%4"),
+            ("/[x]!'(),;=&+:@", "/[x]!'(),;=&+:@"),
+        ] {
+            assert_eq!(path(url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_path_in_form_is_not_copied() {
+        let url = "https://a.test/caf%C3%A9/x?a=1&b=%2F";
+        assert!(matches!(path_form(url), Cow::Borrowed(_)));
+    }
+
+    fn pattern(raw: &str) -> String {
+        let Some(p) = Pattern::read(raw.as_bytes()) else { return "none".to_owned() };
+        let bytes = String::from_utf8_lossy(&p.bytes).into_owned();
+        let marks = (if p.anchored { " anchored" } else { "" }, if p.wild { " wild" } else { "" });
+        format!("{bytes} {}{}{}", p.octets, marks.0, marks.1)
+    }
+
+    #[test]
+    fn a_pattern_loses_what_does_not_matter_but_keeps_its_weight() {
+        for (raw, expected) in [
+            ("/", "/ 1"),
+            ("/a*b", "/a*b 4 wild"),
+            ("*", " 1"),
+            ("/a***", "/a 5"),
+            ("/a**b", "/a*b 5 wild"),
+            ("/a*$", "/a 4"),
+            ("/a$", "/a 3 anchored"),
+            ("/a$b", "/a$b 4"),
+            ("/a$$", "/a$ 4 anchored"),
+            ("/%24$", "/$ 5 anchored"),
+            ("/a%24", "/a$ 5"),
+            ("/%2A", "/\u{1} 4"),
+            ("/ツ", "/%E3%83%84 10"),
+            ("/%62%61%7A", "/baz 4"),
+            ("", "none"),
+            ("$", "none"),
+            ("private", "none"),
+        ] {
+            assert_eq!(pattern(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_query_has_three_spellings_at_most() {
+        let spellings = |raw: &'static str| -> Vec<String> {
+            let pattern = Pattern::read(raw.as_bytes()).unwrap();
+            let text = |p: Pattern<'_>| String::from_utf8(p.bytes.into_owned()).unwrap();
+            pattern.query_spellings().map(text).collect()
+        };
+        assert_eq!(spellings("/a/b"), Vec::<String>::new());
+        assert_eq!(spellings("/a?b=c"), Vec::<String>::new());
+        assert_eq!(spellings("/a/?u=s://x"), ["/a/?u=s%3A%2F%2Fx"]);
+        assert_eq!(spellings("/a/?u=s%3A/x"), ["/a/?u=s%3A%2Fx", "/a/?u=s:/x"]);
+    }
+}
