@@ -1,1 +1,76 @@
-fn main() {}
+//! The chores of the workspace; see `HELP`.
+//!
+//! Each chore is a module with one door, `run`. They shell out to cargo, git and python3 and keep
+//! whatever they make below the target folder.
+
+mod args;
+mod bench;
+mod ci;
+mod docs;
+mod interop;
+mod manifest;
+mod mutants;
+mod python;
+mod repo;
+mod sim;
+mod summary;
+mod tidy;
+
+use std::process::ExitCode;
+
+use args::Args;
+use repo::Repo;
+
+const HELP: &str = "\
+The chores of lycosa: cargo xtask CHORE
+
+  ci [--rocksdb]           format, tidy, lints, generated docs, outside tools, all tests: what the
+                           server runs. --rocksdb adds that engine (minutes of C++ the first time)
+  tidy                     dependency direction, paths in documents, module heads, forbidden words
+  docs [--check]           writes docs/configuration.md; --check only says whether it is fresh
+  sim [--seeds N] [--from S]
+                           the simulation of the whole engine, seeds S to S+N-1 (10000 from 0)
+  mutants [NAME…] [--seeds N] [--list]
+                           plants the bugs of xtask/mutants, one at a time; the simulation must find
+                           each within N seeds (1000)
+  kills                    the real binary, killed again and again
+  bench crawl|polite       a crawl of a simulated web, measured
+  help                     this
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<args::Usage>() => {
+            eprintln!("xtask: {error}; `cargo xtask help` lists what there is");
+            ExitCode::from(2)
+        }
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let mut args = Args::new(std::env::args().skip(1));
+    let Some(chore) = args.word() else {
+        print!("{HELP}");
+        return Ok(());
+    };
+    let repo = Repo::find()?;
+    match chore.as_str() {
+        "ci" => ci::run(&repo, args),
+        "tidy" => tidy::run(&repo, args),
+        "docs" => docs::run(&repo, args),
+        "sim" => sim::run(&repo, args),
+        "mutants" => mutants::run(&repo, args),
+        "kills" => bench::kills(args),
+        "bench" => bench::run(args),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(())
+        }
+        other => Err(args::usage(format!("there is no chore `{other}`"))),
+    }
+}
