@@ -1,1 +1,24 @@
-//! To be written.
+//! The durable state of one machine.
+//!
+//! [`shard::Shard`] is the shard store, written once over the narrow [`kv::Kv`], which has three
+//! engines: in memory (on a simulated [`sim_disk::Disk`] that can lose power), fjall, RocksDB.
+//! [`archive::WarcArchive`] puts the exact bytes of visits into WARC files.
+//!
+//! Not here: what deserves to be stored (`engine`), nor how a record looks inside (`types`,
+//! `warc`).
+
+pub mod archive;
+pub mod files;
+pub mod kv;
+pub mod memory;
+pub mod shard;
+pub mod sim_disk;
+pub mod sim_files;
+
+pub use archive::ArchiveSettings;
+pub use files::WarcFiles;
+pub use kv::Kv;
+pub use memory::MemoryKv;
+pub use shard::{Shard, ShardSettings};
+pub use sim_disk::Disk;
+pub use sim_files::MemoryArchive;

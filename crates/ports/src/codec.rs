@@ -3,8 +3,8 @@
 //! Every stored value begins with the version of its layout; the rest is postcard. A new layout
 //! gets a new number and a reader for the old one; nothing is ever guessed.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{PortError, PortErrorKind, PortResult};
 
@@ -17,8 +17,22 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_extend(value, bytes).expect("our types serialise: no maps of unknown length")
 }
 
+/// As [`encode`], to the end of a buffer that is there already.
+pub fn encode_into<T: Serialize>(value: &T, bytes: &mut Vec<u8>) {
+    let mut buffer = std::mem::take(bytes);
+    buffer.push(LAYOUT);
+    *bytes =
+        postcard::to_extend(value, buffer).expect("our types serialise: no maps of unknown length");
+}
+
 /// The value again. `what` names it in the error.
 pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> PortResult<T> {
+    decode_borrowed(what, bytes)
+}
+
+/// As [`decode`], for a type that borrows its texts from the bytes. A struct that has only the
+/// first fields of the stored one reads just these.
+pub fn decode_borrowed<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> PortResult<T> {
     match bytes.split_first() {
         Some((&LAYOUT, rest)) => postcard::from_bytes(rest)
             .map_err(|error| PortError::corrupt(format!("read {what}"), error)),

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use bytes::Bytes;
 use types::outcome::Truncated;
-use types::{CrawlUrl, Fault, Timestamp, Validators};
+use types::{CrawlUrl, Fault, Refusal, Timestamp, Validators};
 
 #[async_trait]
 pub trait Fetcher: Send + Sync {
@@ -117,4 +117,6 @@ pub enum Ended {
     Answered,
     /// There is no usable answer.
     Broken(Fault),
+    /// Nothing was connected: the address or the port is not one we talk to.
+    Refused(Refusal),
 }

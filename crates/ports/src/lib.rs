@@ -10,7 +10,10 @@
 pub mod archive;
 pub mod clock;
 pub mod codec;
+#[cfg(feature = "contract")]
+pub mod contract;
 pub mod error;
+pub mod failpoint;
 pub mod fetcher;
 pub mod resolver;
 pub mod robots_entry;
@@ -20,6 +23,7 @@ pub mod sink;
 pub use archive::{Archive, ArchiveEnd};
 pub use clock::Clock;
 pub use error::{PortError, PortErrorKind, PortResult};
+pub use failpoint::failpoint;
 pub use fetcher::{Ended, Exchange, Fetcher, Protocol, Purpose, Request, Response, Times};
 pub use resolver::{Resolution, Resolver};
 pub use robots_entry::RobotsEntry;

@@ -76,6 +76,9 @@ pub trait ShardStore: Send {
 
     fn tally(&self) -> &Tally;
 
+    /// How much there is of what.
+    fn counts(&self) -> Counts;
+
     /// Leaves everything durable and the next open quick.
     fn close(&mut self) -> PortResult<()>;
 }
@@ -338,6 +341,17 @@ pub struct Rejudge {
 pub struct ScanCursor {
     pub after: Option<Vec<u8>>,
     pub done: bool,
+}
+
+/// The size of a shard, exact after every call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// URLs with a record.
+    pub known: u64,
+    /// URLs in queues.
+    pub queued: u64,
+    /// URLs that wait for their time.
+    pub scheduled: u64,
 }
 
 /// Counters of the crawl's life, by name.

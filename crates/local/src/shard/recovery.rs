@@ -1,0 +1,193 @@
+//! What did the last process leave open?
+//!
+//! Grants that were noted and never settled: their visits are lost. Each counts against its URL
+//! as `Record::settle` says; one that was lost too often leaves its queue as a dead letter. All of
+//! it is one batch, so a crash in here is as if it had not begun.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use ports::shard_store::{Grant, Recovery};
+use ports::{PortResult, codec, failpoint};
+use types::outcome::{Failure, Fault};
+use types::record::{After, RetryPolicy};
+use types::{Outcome, QueueKey, Record, ShardId, State, Timestamp, UrlId};
+
+use super::group::{HostIndex, Hosts};
+use super::keys::{self, HostKind};
+use super::meta::{self, Counters};
+use super::visits::{self, VisitNumbers};
+use super::{Shard, facts::QueueFacts};
+use crate::kv::{Batch, Durability, Family, Kv};
+
+/// A process that was killed may have given away numbers of letters and log lines that a power
+/// loss took back here, while whoever got them remembers. The next process begins beyond them.
+const NUMBERS_SKIPPED: u64 = 1 << 32;
+
+/// By key in `url`: record, host, id, and whether it leaves its queue.
+type Settled = BTreeMap<Vec<u8>, (Record, HostIndex, UrlId, bool)>;
+
+impl<K: Kv> Shard<K> {
+    pub(super) fn recover_all(
+        &mut self,
+        now: Timestamp,
+        policy: RetryPolicy,
+    ) -> PortResult<Recovery> {
+        let lost = self.grants()?;
+        let mut batch = Batch::default();
+        let mut counters = self.meta.counters;
+        let mut outbox = self.meta.outbox.clone();
+        if self.meta.resumed && !counters.closed {
+            counters.visit_seq += NUMBERS_SKIPPED;
+            for (to, next) in &mut outbox {
+                *next += NUMBERS_SKIPPED;
+                meta::put_outbox(&mut batch, *to, *next);
+            }
+        }
+        counters.closed = false;
+        for grant in &lost {
+            batch.delete(Family::Grant, &keys::seq(grant.visit.0));
+            counters.latest = counters.latest.max(grant.at);
+        }
+        let names: Vec<_> = lost.iter().map(|grant| grant.host.clone()).collect();
+        let mut hosts = Hosts::new(self.hasher());
+        let mut settled: Settled = BTreeMap::new();
+        for (grant, host) in lost.iter().zip(&names) {
+            let Some(id) = grant.url else { continue };
+            let host = hosts.index(host.as_str());
+            let key = keys::url(hosts.prefix(host), id);
+            let record = match settled.remove(&key) {
+                Some((record, ..)) => Some(record),
+                None => self.record_at(&key)?,
+            };
+            let Some(mut record) = record else { continue };
+            let goes = lose(&mut record, now.max(grant.at), policy);
+            settled.insert(key, (record, host, id, goes));
+        }
+        self.bury(&mut batch, &mut hosts, &settled, &mut counters)?;
+        for (key, (record, ..)) in &settled {
+            batch.put_value(Family::Url, key, record);
+        }
+        let base = self.visits.base();
+        let bound = base + visits::BLOCK;
+        meta::put_visit_bound(&mut batch, bound);
+        meta::put_counters(&mut batch, &counters);
+        failpoint("recovery");
+        self.kv.commit(&batch, Durability::Disk)?;
+
+        self.meta.counters = counters;
+        self.meta.outbox = outbox;
+        self.visits = VisitNumbers::new(base);
+        self.visits.bounded(bound);
+        self.keep_facts(&mut hosts);
+        self.load_filter()?;
+        self.next_due = self.first_due()?;
+        Ok(Recovery {
+            lost,
+            archive_end: self.meta.archive_end,
+            next_visit: base,
+            resumed: self.meta.resumed,
+            letters_for: self.receivers()?,
+            next_due: self.next_due,
+            latest: counters.latest,
+        })
+    }
+
+    fn grants(&self) -> PortResult<Vec<Grant>> {
+        let mut grants = Vec::new();
+        self.kv.scan(Family::Grant, &[], None, &mut |_, value| {
+            grants.push(codec::decode("a grant", value)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(grants)
+    }
+
+    /// Takes dead letters out of their queues.
+    fn bury(
+        &mut self,
+        batch: &mut Batch,
+        hosts: &mut Hosts<'_>,
+        settled: &Settled,
+        counters: &mut Counters,
+    ) -> PortResult<()> {
+        let dead: Vec<_> = settled.values().filter(|(.., goes)| *goes).collect();
+        let mut touched: Vec<_> = dead.iter().map(|(_, host, ..)| *host).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        self.facts_of(hosts, &touched)?;
+        for (record, host, id, _) in dead {
+            tracing::warn!(url = %record.url, lost = record.lost, "a URL that kills its visits");
+            let prefix = hosts.prefix(*host).to_vec();
+            if let Some(place) = self.place_of(&prefix, hosts.facts_mut(*host), *id)? {
+                batch.delete(Family::Queue, &keys::queue(&prefix, place));
+                hosts.facts_mut(*host).remove(place);
+                counters.queued -= 1;
+            }
+        }
+        for host in touched {
+            let key = keys::host(hosts.prefix(host), HostKind::Queue);
+            let facts = hosts.facts_mut(host);
+            if facts.is_empty() {
+                batch.delete(Family::Host, &key);
+            } else {
+                batch.put_value(Family::Host, &key, facts);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a URL stands in its queue. A grant does not say, but what was in flight stood near
+    /// the front.
+    fn place_of(
+        &self,
+        prefix: &[u8],
+        facts: &QueueFacts,
+        id: UrlId,
+    ) -> PortResult<Option<QueueKey>> {
+        let mut place = None;
+        for band in facts.bands() {
+            let from = keys::queue(prefix, QueueKey { band: band.band, seq: band.head });
+            let until = keys::queue(prefix, QueueKey { band: band.band, seq: u64::MAX });
+            self.kv.scan(Family::Queue, &from, Some(&until), &mut |key, value| {
+                if keys::read_id(value)? == id {
+                    place = Some(keys::read_queue(key)?);
+                    return Ok(ControlFlow::Break(()));
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if place.is_some() {
+                break;
+            }
+        }
+        Ok(place)
+    }
+
+    /// Shards for which letters wait.
+    fn receivers(&self) -> PortResult<Vec<ShardId>> {
+        let mut shards: Vec<ShardId> = Vec::new();
+        loop {
+            let from = match shards.last() {
+                None => keys::outbox(ShardId(0), 0),
+                Some(ShardId(u16::MAX)) => return Ok(shards),
+                Some(last) => keys::outbox(ShardId(last.0 + 1), 0),
+            };
+            let before = shards.len();
+            self.kv.scan(Family::Outbox, &from, None, &mut |key, _| {
+                shards.push(keys::read_outbox(key)?.0);
+                Ok(ControlFlow::Break(()))
+            })?;
+            if shards.len() == before {
+                return Ok(shards);
+            }
+        }
+    }
+}
+
+/// The visit died with its process. Answers whether the URL leaves its queue.
+fn lose(record: &mut Record, at: Timestamp, policy: RetryPolicy) -> bool {
+    if record.state != State::Queued {
+        return false;
+    }
+    let failure = Failure { fault: Fault::Lost, retry_after: None, answer: None };
+    record.settle(&Outcome::Failed(failure), at, policy) == After::Done
+}

@@ -1,0 +1,243 @@
+//! Do we know this URL?
+//!
+//! For all URLs of a batch at once: the recent ones answer first, then the filter (no: new), and
+//! what is left is read from `url` in one sorted sweep. Only the last is the truth; the others
+//! save its price.
+//!
+//! A URL is stored under the hash of its text. Where another URL of its host has that id already,
+//! it goes to the hash with a salt of 1, and so on; a reader goes the same way. Always: between a
+//! URL's first id and its own, every id is taken by another text.
+
+use ports::{PortResult, codec};
+use serde::Deserialize;
+use types::{CrawlUrl, Discovery, Record, Refusal, State, UrlId};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+use super::group::{Group, Row, RowIndex, Verdict, near_of};
+use super::{Shard, keys};
+use crate::kv::{Family, Kv};
+
+/// Ids that are tried for one URL. Two texts with one of 2^128 hashes are an attack; more than a
+/// few are beyond it.
+const SALTS_MAX: u64 = 16;
+
+/// How a URL's text becomes its id; a salt above 0 gives another one.
+pub type IdFn = fn(&str, u64) -> UrlId;
+
+/// The id that every part of lycosa uses, and the further ones that only the store knows.
+pub fn url_id(text: &str, salt: u64) -> UrlId {
+    match salt {
+        0 => UrlId::of(text),
+        salt => UrlId(xxh3_128_with_seed(text.as_bytes(), salt)),
+    }
+}
+
+/// The first fields of a [`Record`], read without an allocation.
+#[derive(Deserialize)]
+struct Head<'a> {
+    url: &'a str,
+    found: Discovery,
+    state: State,
+}
+
+/// A refusal that another offer overrules: whoever offers the URL has judged it by today's
+/// settings and by a perhaps shorter way.
+pub(super) fn is_open_to_offers(state: &State) -> bool {
+    matches!(state, State::Blocked(Refusal::Setting { .. } | Refusal::Hops { .. }))
+}
+
+impl<K: Kv> Shard<K> {
+    /// Gives every row of the group its verdict, and its id.
+    pub(super) fn judge(&self, group: &mut Group<'_>) -> PortResult<()> {
+        let mut exact = Keys::default();
+        for at in 0..group.rows.len() {
+            let row = &group.rows[at];
+            if row.clashes {
+                continue;
+            }
+            if let Some(verdict) = self.guess(row) {
+                group.rows[at].verdict = verdict;
+                continue;
+            }
+            let id = row.id;
+            let host = row.host;
+            exact.push(group.hosts.prefix(host), id, at);
+        }
+        let mut sought: Vec<RowIndex> = self.read_exact(group, &mut exact)?;
+        sought.extend((0..group.rows.len()).filter(|&at| group.rows[at].clashes));
+        // In the order of the batch, so that the same batch always gives the same ids.
+        sought.sort_unstable();
+        sought.into_iter().try_for_each(|at| self.seek(group, at))
+    }
+
+    /// What can be said without a look at the store.
+    fn guess(&self, row: &Row<'_>) -> Option<Verdict> {
+        if row.visited {
+            return None;
+        }
+        let offer = row.offer?;
+        if let Some(near) = self.recent.find(row.id, row.text)
+            && near.covers(offer.near)
+        {
+            return Some(Verdict::Known(near));
+        }
+        let filter = self.upkeep.filter.as_ref()?;
+        (!filter.may_have(row.id)).then_some(Verdict::New)
+    }
+
+    /// Reads the rows that are left. Answers those whose id belongs to another text.
+    fn read_exact(&self, group: &mut Group<'_>, exact: &mut Keys) -> PortResult<Vec<RowIndex>> {
+        let rows = &mut group.rows;
+        let mut taken = Vec::new();
+        exact.read(&self.kv, Family::Url, |at, bytes| {
+            let row = &mut rows[at];
+            match bytes {
+                None => row.verdict = Verdict::New,
+                Some(bytes) => match known(row, bytes)? {
+                    Some(verdict) => row.verdict = verdict,
+                    None => taken.push(at),
+                },
+            }
+            Ok(())
+        })?;
+        Ok(taken)
+    }
+
+    /// Seeks the id of a row whose first id belongs to another text.
+    fn seek(&self, group: &mut Group<'_>, at: RowIndex) -> PortResult<()> {
+        let (text, host) = (group.rows[at].text, group.rows[at].host);
+        for salt in 0..SALTS_MAX {
+            let id = (self.settings.ids)(text, salt);
+            // New ones of this batch are not in the store yet.
+            let staged = |(n, row): (usize, &Row<'_>)| {
+                n != at && row.host == host && row.id == id && matches!(row.verdict, Verdict::New)
+            };
+            if group.rows.iter().enumerate().any(staged) {
+                continue;
+            }
+            let key = group.key(at, id);
+            let row = &mut group.rows[at];
+            let mut verdict = Some(Verdict::New);
+            self.kv.get(Family::Url, &key, &mut |bytes| {
+                verdict = known(row, bytes)?;
+                Ok(())
+            })?;
+            if let Some(verdict) = verdict {
+                row.id = id;
+                row.verdict = verdict;
+                return Ok(());
+            }
+        }
+        // Nothing that a page can say may stop the crawl: the link is dropped, and counted.
+        tracing::warn!(url = text, "no place for a URL: its hashes are all taken");
+        group.rows[at].verdict = Verdict::Unplaced;
+        Ok(())
+    }
+
+    /// The id, key and record of a URL.
+    pub(super) fn find(&self, url: &CrawlUrl) -> PortResult<Option<(UrlId, Vec<u8>, Record)>> {
+        let prefix = keys::host_prefix(url.host());
+        for salt in 0..SALTS_MAX {
+            let id = (self.settings.ids)(url.as_str(), salt);
+            let key = keys::url(&prefix, id);
+            match self.record_at(&key)? {
+                None => return Ok(None),
+                Some(record) if record.url == *url => return Ok(Some((id, key, record))),
+                Some(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn record_at(&self, key: &[u8]) -> PortResult<Option<Record>> {
+        let mut found = None;
+        self.kv.get(Family::Url, key, &mut |bytes| {
+            found = Some(codec::decode("a URL's record", bytes)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// What a stored row says to one of the batch; none if it is another URL's.
+fn known(row: &Row<'_>, bytes: &[u8]) -> PortResult<Option<Verdict>> {
+    let head: Head<'_> = codec::decode_borrowed("a URL's record", bytes)?;
+    if head.url != row.text {
+        return Ok(None);
+    }
+    let near = near_of(&head.found);
+    let settled = row.offer.is_none_or(|offer| near.covers(offer.near));
+    if settled && !row.visited && !is_open_to_offers(&head.state) {
+        return Ok(Some(Verdict::Known(near)));
+    }
+    Ok(Some(Verdict::Stored(codec::decode("a URL's record", bytes)?)))
+}
+
+/// Keys to be read together, each with what it is for; their bytes lie in one buffer.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+    spans: Vec<(usize, usize, usize)>,
+}
+
+impl Keys {
+    pub(super) fn push(&mut self, prefix: &[u8], id: UrlId, what: usize) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(prefix);
+        self.bytes.extend_from_slice(&id.to_be_bytes());
+        self.spans.push((start, self.bytes.len(), what));
+    }
+
+    pub(super) fn push_key(&mut self, key: &[u8], what: usize) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.spans.push((start, self.bytes.len(), what));
+    }
+
+    /// Reads all keys in their order, each once, and tells everyone who asked.
+    pub(super) fn read(
+        &mut self,
+        kv: &dyn Kv,
+        family: Family,
+        mut each: impl FnMut(usize, Option<&[u8]>) -> PortResult<()>,
+    ) -> PortResult<()> {
+        if self.spans.is_empty() {
+            return Ok(());
+        }
+        let bytes = &self.bytes;
+        self.spans.sort_unstable_by(|a, b| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]));
+        let chunks: Vec<_> =
+            self.spans.chunk_by(|a, b| bytes[a.0..a.1] == bytes[b.0..b.1]).collect();
+        let keys: Vec<&[u8]> = chunks.iter().map(|chunk| &bytes[chunk[0].0..chunk[0].1]).collect();
+        kv.get_many(family, &keys, &mut |n, value| {
+            chunks[n].iter().try_for_each(|span| each(span.2, value))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::Timestamp;
+
+    #[test]
+    fn the_head_of_a_record_is_read_without_the_rest() {
+        let url = CrawlUrl::parse("http://a.test/x").unwrap();
+        let found =
+            Discovery { at: Timestamp::from_secs(9), depth: 4, hops: 1, seed: true, band: 2 };
+        let mut record = Record::new(url, found);
+        record.state = State::Blocked(Refusal::Hops { hops_max: 5 });
+        let bytes = codec::encode(&record);
+        let head: Head<'_> = codec::decode_borrowed("head", &bytes).unwrap();
+        assert_eq!((head.url, head.found), ("http://a.test/x", found));
+        assert_eq!(head.state, record.state);
+    }
+
+    #[test]
+    fn salts_give_other_ids_and_none_gives_the_one_that_all_know() {
+        let ids: std::collections::BTreeSet<_> =
+            (0..SALTS_MAX).map(|salt| url_id("http://a.test/", salt).0).collect();
+        assert_eq!(ids.len() as u64, SALTS_MAX);
+        assert_eq!(url_id("http://a.test/", 0), UrlId::of("http://a.test/"));
+    }
+}
