@@ -348,10 +348,16 @@ impl Frontier {
         }
         if self.errands.len() < ERRANDS_MAX {
             self.errands.entry(host_key.clone()).or_default().push_back(errand);
-            if let Some(until) = self.asleep_until.remove(&host_key) {
-                self.asleep.remove(&(until, host_key.clone()));
-            }
+            self.rouse(&host_key);
             self.front.push(&host_key, 0);
+        }
+    }
+
+    /// A host that sleeps wakes up before its time; others are left alone.
+    fn rouse(&mut self, host_key: &HostKey) {
+        if let Some(until) = self.asleep_until.remove(host_key) {
+            self.asleep.remove(&(until, host_key.clone()));
+            self.front.push(host_key, 0);
         }
     }
 
@@ -441,14 +447,16 @@ impl Frontier {
 
     /// What an origin's robots.txt came to, for an origin of this shard.
     pub fn robots_known(&mut self, now: Timestamp, origin: &Origin, mark: RobotsMark) {
-        if let Some(host) = self.hosts.get_mut(&origin.host) {
-            host.robots.set(origin, mark);
-            if matches!(host.phase, Phase::Scheduled { .. } | Phase::Idle)
-                && !host.back.is_exhausted()
-            {
-                let at = host.state.not_before.max(now);
-                self.schedule(now, &origin.host, at);
-            }
+        let Some(host) = self.hosts.get_mut(&origin.host) else {
+            // It sleeps because nobody knew its rules. What it may do now is in the store.
+            self.rouse(&origin.host);
+            return;
+        };
+        host.robots.set(origin, mark);
+        if matches!(host.phase, Phase::Scheduled { .. } | Phase::Idle) && !host.back.is_exhausted()
+        {
+            let at = host.state.not_before.max(now);
+            self.schedule(now, &origin.host, at);
         }
     }
 

@@ -1,0 +1,135 @@
+//! A whole crawler in virtual time: the engine on memory ports, before a simulated web.
+//!
+//! A `Machine` outlives its crawler: its disk, its web and the web's journal stay when the
+//! crawler is killed, and its time goes on.
+
+#![expect(dead_code, reason = "each test uses its part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lycosa_engine::{Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock};
+use frontier::{CrawlSettings, Politeness, Scope, ScopeKind};
+use local::{Disk, MemoryKv, Shard, ShardSettings};
+use ports::{Clock, PortResult};
+use simweb::{Journal, SimFetcher, SimResolver, Web};
+use types::record::RetryPolicy;
+use types::{Canon, CrawlUrl, ShardId, Timestamp};
+
+pub struct Machine {
+    pub seed: u64,
+    pub shards: u16,
+    pub disk: Disk,
+    pub web: Arc<dyn Web>,
+    pub clock: SteadyClock,
+    pub journal: Journal,
+    pub crawl: CrawlSettings,
+    pub politeness: Politeness,
+    pub concurrency: usize,
+    pub file_bytes_max: u64,
+    pub latency: Duration,
+}
+
+/// 2026-11-15T20:20:00Z, when the first line of this was written.
+pub const START: Timestamp = Timestamp::from_secs(1_794_774_000);
+
+impl Machine {
+    /// To be made inside the runtime whose time it lives in.
+    pub fn new(seed: u64, web: Arc<dyn Web>) -> Self {
+        let clock = SteadyClock::at(START);
+        Self {
+            seed,
+            shards: 1,
+            disk: Disk::new(),
+            web,
+            clock,
+            journal: Journal::new(Arc::new(clock)),
+            crawl: CrawlSettings { scope: ScopeKind::Any, ..CrawlSettings::default() },
+            politeness: Politeness::default(),
+            concurrency: 16,
+            file_bytes_max: 1 << 30,
+            latency: Duration::ZERO,
+        }
+    }
+
+    pub fn retry(&self) -> RetryPolicy {
+        RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 }
+    }
+
+    pub fn options(&self) -> EngineOptions {
+        EngineOptions {
+            shards: self.shards,
+            product: "lycosa".to_owned(),
+            robots: lycosa_engine::RobotsSettings::default(),
+            retry: self.retry(),
+            redirects_max: 5,
+            page_limits: page::Limits::default(),
+            archive: true,
+            archive_level: 1,
+            crawl_id: u128::from(self.seed),
+            concurrency: self.concurrency,
+            patience: self.crawl.patience.get(),
+            max_pages: self.crawl.max_pages,
+            max_bytes: None,
+            max_time: None,
+            commit_wait: Duration::from_millis(200),
+            durable: true,
+            politeness: self.politeness.clone(),
+            seed: self.seed,
+        }
+    }
+
+    /// Opens the stores of all shards.
+    pub fn books(&self) -> PortResult<Vec<Books>> {
+        (0..self.shards)
+            .map(|n| {
+                let kv = MemoryKv::open(&self.disk, &format!("state-{n}"))?;
+                let settings = ShardSettings::small(ShardId(n), self.seed);
+                let store = Box::new(Shard::open(kv, settings)?);
+                Ok(Books { store, archive: None, sinks: Vec::new() })
+            })
+            .collect()
+    }
+
+    /// Starts a crawler on this machine.
+    pub fn start(&self, seeds: &[&str]) -> Result<Engine, EngineError> {
+        let now = self.clock.now();
+        let mut opened = lycosa_engine::open(self.books()?, now, self.retry())?;
+        let seeds: Vec<_> = seeds.iter().map(|url| CrawlUrl::parse(url).unwrap()).collect();
+        if !opened.resumed {
+            opened.seed(&seeds, now)?;
+        }
+        let clock: Arc<dyn Clock> = Arc::new(self.clock);
+        let fetcher =
+            SimFetcher::new(Arc::clone(&self.web), Arc::clone(&clock), self.journal.clone())
+                .with_latency(self.seed, self.latency);
+        Engine::new(
+            opened,
+            EngineParts {
+                options: self.options(),
+                clock: self.clock,
+                fetcher: Arc::new(fetcher),
+                resolver: Arc::new(SimResolver::new(Arc::clone(&self.web), clock)),
+                pool: Pool::Inline,
+                scope: Scope::new(&self.crawl).map_err(EngineError::Setting)?,
+                canon: Canon::default(),
+                events: Events::default(),
+                threads: false,
+            },
+        )
+    }
+
+    pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {
+        self.start(seeds)?.run().await
+    }
+}
+
+/// Runs in virtual time, on one thread.
+pub fn in_virtual_time<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(work)
+}

@@ -1,0 +1,117 @@
+//! Whole crawls of tiny webs, each written as a string; the journal is what the server saw.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Machine, in_virtual_time};
+use lycosa_engine::Ending;
+use expect_test::{Expect, expect};
+use simweb::Fixture;
+
+fn check(web: &str, seeds: &[&str], want: Expect) {
+    check_with(web, seeds, |_| {}, want);
+}
+
+fn check_with(web: &str, seeds: &[&str], edit: impl Fn(&mut Machine), want: Expect) {
+    let fixture = Fixture::parse(web).unwrap();
+    let table = in_virtual_time(async {
+        let mut machine = Machine::new(1, Arc::new(fixture));
+        edit(&mut machine);
+        assert_eq!(machine.run(seeds).await.unwrap(), Ending::Done);
+        machine.journal.table()
+    });
+    want.assert_eq(&table);
+}
+
+#[test]
+fn a_disallowed_page_is_never_requested() {
+    // No pause follows the refusal: we never knocked.
+    check(
+        "--- a.test/robots.txt
+         User-agent: *
+         Disallow: /secret
+         --- a.test/
+         <a href=/secret>s</a> <a href=/open>o</a>
+         --- a.test/secret
+         s
+         --- a.test/open
+         o",
+        &["http://a.test/"],
+        expect![[r#"
+            00:00  a.test  /robots.txt  200
+            00:01  a.test  /            200
+            00:02  a.test  /open        200
+        "#]],
+    );
+}
+
+#[test]
+fn a_redirect_is_a_visit_of_its_own_with_its_own_robots() {
+    check(
+        "--- a.test/
+         <a href=/old>o</a> <a href=/away>a</a>
+         --- a.test/old 301 Location: /new
+         --- a.test/new
+         n
+         --- a.test/away 302 Location: http://b.test/secret
+         --- b.test/robots.txt
+         User-agent: *
+         Disallow: /secret
+         --- b.test/secret
+         never",
+        &["http://a.test/"],
+        expect![[r#"
+            00:00  a.test  /robots.txt  404
+            00:01  a.test  /            200
+            00:02  a.test  /old         301
+            00:03  a.test  /away        302
+            00:03  b.test  /robots.txt  200
+            00:04  a.test  /new         200
+        "#]],
+    );
+}
+
+#[test]
+fn a_busy_server_gets_the_rest_it_asks_for() {
+    check(
+        "--- a.test/ 503 Retry-After: 77
+         --- a.test/
+         <a href=/x>x</a>
+         --- a.test/x
+         x",
+        &["http://a.test/"],
+        expect![[r#"
+            00:00  a.test  /robots.txt  404
+            00:01  a.test  /            503
+            01:18  a.test  /            200
+            01:19  a.test  /x           200
+        "#]],
+    );
+}
+
+#[test]
+fn a_robots_txt_elsewhere_is_asked_for_under_that_hosts_politeness() {
+    check_with(
+        "--- a.test/robots.txt 301 Location: http://b.test/robots.txt
+         --- a.test/
+         <a href=/no>n</a> <a href=/yes>y</a>
+         --- a.test/yes
+         y
+         --- b.test/robots.txt
+         User-agent: *
+         Disallow: /no
+         --- b.test/
+         b",
+        &["http://a.test/", "http://b.test/"],
+        |machine| machine.shards = 16,
+        expect![[r#"
+            00:00  a.test  /robots.txt  301
+            00:00  b.test  /robots.txt  200
+            00:01  b.test  /robots.txt  200
+            00:02  b.test  /            200
+            03:00  a.test  /            200
+            03:01  a.test  /yes         200
+        "#]],
+    );
+}
