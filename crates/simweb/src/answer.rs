@@ -19,7 +19,9 @@ use crate::web::{Ask, Body, Drip, Fate, Framing, Plan};
 use crate::world::{About, HOST_BRANCHES, Host, World};
 
 /// Larger than what a crawler stores of a page (15 MiB), and than it stores of anything.
-const HUGE_BYTES: u64 = 16 * 1024 * 1024;
+pub(crate) const HUGE_BYTES: u64 = 16 * 1024 * 1024;
+/// Links further down may be beyond what a crawler reads of a page (2 MiB).
+pub(crate) const LINKS_CERTAIN_BYTES: usize = 2 * 1024 * 1024;
 const ENDLESS_BYTES: u64 = 48 * 1024 * 1024;
 const DRIP: Drip = Drip { bytes: 64, every: Duration::from_secs(1) };
 const HTML: &str = "text/html; charset=utf-8";

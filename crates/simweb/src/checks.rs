@@ -13,6 +13,8 @@ use std::time::Duration;
 use types::Timestamp;
 
 use crate::journal::Entry;
+use crate::oracle::{Expectation, Oracle};
+use crate::truth::{Access, Course, Place, Truth};
 use crate::web::{Dns, Web};
 
 /// Something a visitor must not do.
@@ -171,6 +173,88 @@ pub fn addresses(entries: &[Entry], web: &dyn Web) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// No page before its origin's robots.txt was read, none that it forbids, and none while it is
+/// out of reach (the last answer was no answer, 429 or 5xx, and no earlier one was better).
+pub fn robots_obeyed(entries: &[Entry], web: &dyn Truth, product: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (_, entries) in by(entries, |entry| (entry.tls, entry.host.to_string(), entry.port)) {
+        let mut read_at: Option<Timestamp> = None;
+        for entry in entries {
+            if entry.is_robots() {
+                let readable = matches!(entry.status, 200..=399 | 400..=428 | 430..=499);
+                read_at = read_at.or(entry.ended.filter(|_| readable));
+                continue;
+            }
+            let place = place_of(entry);
+            if web.is_robots_hop(&place) {
+                continue;
+            }
+            let mut say = |what: &str| {
+                let (check, about) = ("robots", entry.url());
+                violations.push(Violation { check, about, what: what.to_owned() });
+            };
+            match web.robots(&place, product) {
+                Access::Forbidden => say("requested, though robots.txt forbids it"),
+                Access::Unreachable => say("requested, though its robots.txt is out of reach"),
+                Access::Allowed if read_at.is_none_or(|at| at > entry.arrived) => {
+                    say("requested before robots.txt was read");
+                }
+                Access::Allowed => {}
+            }
+        }
+    }
+    violations
+}
+
+fn place_of(entry: &Entry) -> Place {
+    let (tls, port) = (entry.tls, entry.port);
+    Place { tls, host: entry.host.to_string(), port, target: entry.path.to_string() }
+}
+
+/// Everything that must be archived was answered with the right status, everything that fails was
+/// tried, and nothing else was requested. robots.txt and sitemaps are nobody's link and free.
+pub fn coverage(entries: &[Entry], web: &dyn Truth, oracle: &Oracle) -> Vec<Violation> {
+    let mut asked: BTreeMap<String, Vec<u16>> = BTreeMap::new();
+    let mut violations = Vec::new();
+    let mut say = |about: &str, what: String| {
+        violations.push(Violation { check: "coverage", about: about.to_owned(), what });
+    };
+    for entry in entries {
+        let is_free = entry.is_robots()
+            || entry.path.starts_with("/sitemap")
+            || web.is_robots_hop(&place_of(entry));
+        if !is_free {
+            asked.entry(entry.url()).or_default().push(entry.status);
+        }
+    }
+    for (url, expectation) in &oracle.expected {
+        let statuses = asked.remove(url).unwrap_or_default();
+        match expectation {
+            Expectation::Archived { status, .. } if !statuses.contains(status) => {
+                say(url, format!("must be answered with {status}, was answered with {statuses:?}"));
+            }
+            Expectation::Fails { .. } if statuses.is_empty() => {
+                say(url, "must be tried, was never requested".to_owned());
+            }
+            Expectation::Forbidden | Expectation::Refused { .. } | Expectation::Deferred { .. }
+                if !statuses.is_empty() =>
+            {
+                say(url, format!("was requested, but is {}", expectation.name()));
+            }
+            _ => {}
+        }
+    }
+    for url in asked.keys().filter(|url| !is_trap(url, web)) {
+        say(url, "was requested, but no link leads there".to_owned());
+    }
+    violations
+}
+
+/// Deeper into a trap than the oracle went.
+fn is_trap(url: &str, web: &dyn Truth) -> bool {
+    Place::parse(url).is_some_and(|place| matches!(web.course(&place), Course::Trap))
 }
 
 /// When the server was done with a request; never, if it is still under way.

@@ -18,7 +18,8 @@
 //! word and end at the next header or word of this list; `then`; `slow=2s` before the head; `cut=100` and `reset=100` after
 //! so many bytes of the body, `cut` and `reset` before any; `drip=64/1s`; `type=text/plain`;
 //! `filler=20000` bytes of text as body; `mute`, `gzip`, `chunked`, `until-close`, `close`,
-//! `not-http`. Lines that begin with `!`: `!dns HOST nxdomain|servfail|silent`,
+//! `not-http`. Lines that begin with `!`: `!dns HOST nxdomain|servfail|silent|large`,
+//! `!dns HOST alias NAME`,
 //! `!address HOST ADDRESS…`, `!door HOST refused|silent|bad-certificate`.
 //!
 //! Unknown paths are 404, so a host without a robots.txt section has none. Hosts that are named
@@ -34,6 +35,7 @@ use types::HumanDuration;
 
 use crate::answer::gzip;
 use crate::text;
+use crate::truth::Place;
 use crate::web::{Ask, Body, Dns, Door, Drip, Fate, Framing, Plan, Web};
 
 /// A tiny web, written down.
@@ -42,6 +44,8 @@ pub struct Fixture {
     /// By scheme, host, port if one was written, path and query: the answers in their order.
     pages: BTreeMap<Key, Vec<Plan>>,
     hosts: BTreeMap<String, HostLines>,
+    /// Where URLs without a port are served, if not where they usually are.
+    ports: Option<(u16, u16)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +61,12 @@ pub(crate) struct Key {
 struct HostLines {
     dns: Dns,
     door: Door,
+}
+
+impl HostLines {
+    fn is_refused(&self) -> bool {
+        self.door == Door::Refused
+    }
 }
 
 /// What is wrong with a fixture's text.
@@ -117,7 +127,20 @@ impl Fixture {
             ("dns", ["nxdomain"]) => self.host(host).dns = Dns::NoSuchName,
             ("dns", ["servfail"]) => self.host(host).dns = Dns::ServerFailure,
             ("dns", ["silent"]) => self.host(host).dns = Dns::Silence,
-            ("dns", _) => return Err("after `!dns HOST` comes nxdomain, servfail or silent".into()),
+            ("dns", ["large"]) => match &mut self.host(host).dns {
+                Dns::Addresses { large, .. } => *large = true,
+                _ => return Err("a name that does not resolve cannot be large".into()),
+            },
+            ("dns", ["alias", name]) => match &mut self.host(host).dns {
+                Dns::Addresses { alias, .. } => *alias = Some((*name).to_owned()),
+                _ => return Err("a name that does not resolve has no alias".into()),
+            },
+            ("dns", _) => {
+                return Err(
+                    "after `!dns HOST` comes nxdomain, servfail, silent, large or alias NAME"
+                        .into(),
+                );
+            }
             ("door", ["refused"]) => self.host(host).door = Door::Refused,
             ("door", ["silent"]) => self.host(host).door = Door::Silent,
             ("door", ["bad-certificate"]) => self.host(host).door = Door::BadCertificate,
@@ -135,11 +158,16 @@ impl Fixture {
         Ok(())
     }
 
-    /// Writes the ports of real sockets into absolute links between the fixture's hosts.
-    pub fn with_ports(mut self, http: u16, https: u16) -> Self {
-        let hosts: Vec<String> = self.hosts.keys().cloned().collect();
+    /// Writes the ports of real sockets into absolute links between the fixture's hosts; hosts
+    /// that refuse connections live on a port where nobody listens. Compressed bodies stay as
+    /// they are.
+    pub fn with_ports(mut self, http: u16, https: u16, closed: u16) -> Self {
+        self.ports = Some((http, https));
+        let hosts: Vec<(String, bool)> =
+            self.hosts.iter().map(|(name, host)| (name.clone(), host.is_refused())).collect();
         let rewrite = |text: &str| {
-            hosts.iter().fold(text.to_owned(), |text, host| {
+            hosts.iter().fold(text.to_owned(), |text, (host, refused)| {
+                let (http, https) = if *refused { (closed, closed) } else { (http, https) };
                 add_port(&add_port(&text, "http", host, http), "https", host, https)
             })
         };
@@ -161,7 +189,24 @@ impl Fixture {
     /// Home pages of all hosts that have one, in order.
     pub fn seeds(&self) -> Vec<String> {
         let homes = self.pages.keys().filter(|key| key.target == "/");
-        homes.map(|key| format!("{}/", key.origin())).collect()
+        homes.map(|key| self.place(key).to_string()).collect()
+    }
+
+    /// One place on each origin.
+    pub(crate) fn origins(&self) -> Vec<Place> {
+        let mut origins: Vec<_> = self.pages.keys().map(|key| self.place(key).robots()).collect();
+        origins.dedup();
+        origins
+    }
+
+    fn place(&self, key: &Key) -> Place {
+        let (http, https) = self.ports.unwrap_or((80, 443));
+        Place {
+            tls: key.tls,
+            host: key.host.clone(),
+            port: key.port.unwrap_or(if key.tls { https } else { http }),
+            target: key.target.clone(),
+        }
     }
 
     pub(crate) fn find(&self, tls: bool, host: &str, port: u16, target: &str) -> Option<&[Plan]> {
@@ -170,16 +215,6 @@ impl Fixture {
             self.pages.get(&key).map(Vec::as_slice)
         };
         get(Some(port)).or_else(|| get(None))
-    }
-}
-
-impl Key {
-    fn origin(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        match self.port {
-            Some(port) => format!("{scheme}://{}:{port}", self.host),
-            None => format!("{scheme}://{}", self.host),
-        }
     }
 }
 
@@ -206,7 +241,7 @@ impl Web for Fixture {
 }
 
 fn addresses(addresses: Vec<IpAddr>) -> Dns {
-    Dns::Addresses { addresses, ttl: Duration::from_secs(3_600), alias: None }
+    Dns::Addresses { addresses, ttl: Duration::from_secs(3_600), alias: None, large: false }
 }
 
 fn is_directive(text: &str) -> bool {

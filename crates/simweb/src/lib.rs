@@ -32,14 +32,21 @@ pub mod journal;
 pub mod fetcher;
 pub mod resolver;
 
+pub mod serve;
+
 pub mod checks;
+pub mod oracle;
+mod plain;
+pub mod truth;
 
 pub use clock::SimClock;
 pub use faults::{FaultKind, Faults};
 pub use fetcher::{Limits, SimFetcher};
 pub use fixture::Fixture;
 pub use journal::{Entry, Journal};
+pub use oracle::{Expectation, Oracle, Rules, Scope};
 pub use resolver::SimResolver;
 pub use spec::WorldSpec;
+pub use truth::{Place, Truth};
 pub use web::{Ask, Body, Dns, Door, Plan, Web};
 pub use world::World;

@@ -36,6 +36,8 @@ pub enum Dns {
         ttl: Duration,
         /// The name is an alias of this one.
         alias: Option<String>,
+        /// Too much for a datagram: over UDP the answer is truncated, over TCP it is whole.
+        large: bool,
     },
     /// NXDOMAIN.
     NoSuchName,

@@ -254,6 +254,7 @@ impl Web for World {
             addresses: vec![IpAddr::V4(address)],
             ttl: Duration::from_secs(60 + scale(hash, 3_600)),
             alias: (hash % 10 == 0).then(|| format!("edge-{index}.cdn.test")),
+            large: hash % 16 == 1,
         }
     }
 
