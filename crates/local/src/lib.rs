@@ -8,14 +8,19 @@
 //! `warc`).
 
 pub mod archive;
+pub mod engine;
 pub mod files;
+#[cfg(feature = "fjall")]
+pub mod fjall;
 pub mod kv;
 pub mod memory;
 pub mod shard;
+mod side;
 pub mod sim_disk;
 pub mod sim_files;
 
 pub use archive::ArchiveSettings;
+pub use engine::{Engine, EngineSettings, open_shard};
 pub use files::WarcFiles;
 pub use kv::Kv;
 pub use memory::MemoryKv;

@@ -46,3 +46,46 @@ impl Reopen for InMemory {
 fn the_memory_engine_keeps_the_contract() {
     contract::shard_store(|| InMemory { disk: Disk::new(), ids: None });
 }
+
+#[cfg(feature = "fjall")]
+mod on_fjall {
+    use lycosa_local::EngineSettings;
+    use lycosa_local::fjall::FjallKv;
+
+    use super::*;
+
+    struct OnFjall {
+        folder: tempfile::TempDir,
+        ids: Option<IdFn>,
+    }
+
+    impl Reopen for OnFjall {
+        type Store = Shard<FjallKv>;
+
+        fn open(&mut self) -> PortResult<Self::Store> {
+            let limits = EngineSettings { threads: 1, ..EngineSettings::default() };
+            Shard::open(FjallKv::open(self.folder.path(), limits)?, settings(self.ids))
+        }
+
+        fn use_ids(&mut self, ids: IdFn) {
+            self.ids = Some(ids);
+        }
+
+        fn audit(&self, store: &Self::Store) -> Vec<String> {
+            store.audit().expect("the state can be read")
+        }
+
+        fn sequences(&self) -> u64 {
+            // Each ends with an open of real files, 20 ms.
+            400
+        }
+    }
+
+    #[test]
+    fn fjall_keeps_the_contract() {
+        contract::shard_store(|| OnFjall {
+            folder: tempfile::tempdir().expect("a folder"),
+            ids: None,
+        });
+    }
+}

@@ -1,0 +1,154 @@
+//! Which engine keeps a shard's state on disk?
+//!
+//! A folder keeps the engine it was made with: a small file in it says which, because opening it
+//! with another would begin a second, empty state beside the first.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+use ports::{PortError, PortErrorKind, PortResult, ShardStore};
+
+use crate::files::failed;
+use crate::shard::ShardSettings;
+use crate::side;
+
+/// The name of the file that says it.
+const MARK: &str = "engine";
+
+/// The engines that this build knows by name; see [`Engine::is_built_in`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    #[default]
+    Fjall,
+    Rocksdb,
+}
+
+impl Engine {
+    pub const ALL: [Self; 2] = [Self::Fjall, Self::Rocksdb];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fjall => "fjall",
+            Self::Rocksdb => "rocksdb",
+        }
+    }
+
+    pub const fn is_built_in(self) -> bool {
+        match self {
+            Self::Fjall => cfg!(feature = "fjall"),
+            Self::Rocksdb => cfg!(feature = "rocksdb"),
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|engine| engine.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no engine; choose fjall or rocksdb"))
+    }
+}
+
+/// What an engine may use, for one shard.
+#[derive(Debug, Clone, Copy)]
+pub struct EngineSettings {
+    /// Blocks of files kept in memory. All shards of a process share a budget: give each its part.
+    pub cache_bytes_max: u64,
+    /// New rows kept in memory before they are written as files, all families together.
+    pub memtable_bytes_max: u64,
+    /// Threads that write files and merge them.
+    pub threads: usize,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        // A crawl at work needs a few thousand hosts' rows; the measured rates were flat from
+        // 128 MiB on at 20 million keys.
+        Self { cache_bytes_max: 128 << 20, memtable_bytes_max: 96 << 20, threads: 2 }
+    }
+}
+
+/// Opens the state of a shard in `folder`, or begins it there.
+///
+/// # Errors
+/// Kind `Version` if the folder was made with another engine or the engine is not built in,
+/// `Locked` if another process has it.
+pub fn open_shard(
+    folder: &Path,
+    engine: Engine,
+    settings: ShardSettings,
+    limits: EngineSettings,
+) -> PortResult<Box<dyn ShardStore>> {
+    if !engine.is_built_in() {
+        let cause = format!("this lycosa was built without {engine}");
+        return Err(PortError::new(PortErrorKind::Version, "open the state", cause));
+    }
+    mark(folder, engine)?;
+    match engine {
+        #[cfg(feature = "fjall")]
+        Engine::Fjall => boxed(crate::fjall::FjallKv::open(folder, limits)?, settings),
+        #[cfg(feature = "rocksdb")]
+        Engine::Rocksdb => boxed(crate::rocks::RocksKv::open(folder, limits)?, settings),
+        #[cfg(not(all(feature = "fjall", feature = "rocksdb")))]
+        _ => unreachable!("checked above: {engine} is built in; {settings:?}, {limits:?}"),
+    }
+}
+
+#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+fn boxed<K: crate::Kv + 'static>(
+    kv: K,
+    settings: ShardSettings,
+) -> PortResult<Box<dyn ShardStore>> {
+    Ok(Box::new(crate::Shard::open(kv, settings)?))
+}
+
+/// Writes the engine's name into a new folder, or compares it.
+fn mark(folder: &Path, engine: Engine) -> PortResult<()> {
+    let path = folder.join(MARK);
+    match fs::read_to_string(&path) {
+        Ok(text) if text.trim() == engine.name() => Ok(()),
+        Ok(text) => {
+            let (path, text) = (path.display(), text.trim());
+            let cause = format!("{path} says {text}; set store.engine = \"{text}\"");
+            Err(PortError::new(PortErrorKind::Version, "open the state", cause))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(folder).map_err(|error| failed("make", folder, &error))?;
+            side::save(folder, MARK, &mut |out| writeln!(out, "{engine}"))
+        }
+        Err(error) => Err(failed("read", &path, &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_keeps_its_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        mark(folder.path(), Engine::Fjall).unwrap();
+        mark(folder.path(), Engine::Fjall).unwrap();
+        let error = mark(folder.path(), Engine::Rocksdb).unwrap_err();
+        assert_eq!(error.kind, PortErrorKind::Version);
+        assert!(error.to_string().contains("store.engine = \"fjall\""), "{error}");
+    }
+
+    #[test]
+    fn engines_have_names() {
+        for engine in Engine::ALL {
+            assert_eq!(engine.name().parse(), Ok(engine));
+        }
+        assert!("leveldb".parse::<Engine>().is_err());
+    }
+}
