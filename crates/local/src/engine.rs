@@ -6,7 +6,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use ports::{PortError, PortErrorKind, PortResult, ShardStore};
@@ -59,10 +59,10 @@ impl FromStr for Engine {
     }
 }
 
-/// What an engine may use, for one shard.
+/// What the engines of a process may use.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineSettings {
-    /// Blocks of files kept in memory. All shards of a process share a budget: give each its part.
+    /// Blocks of files kept in memory.
     pub cache_bytes_max: u64,
     /// New rows kept in memory before they are written as files, all families together.
     pub memtable_bytes_max: u64,
@@ -78,38 +78,66 @@ impl Default for EngineSettings {
     }
 }
 
-/// Opens the state of a shard in `folder`, or begins it there.
+impl EngineSettings {
+    /// The part of one of so many databases.
+    #[cfg(feature = "fjall")]
+    fn divided(self, databases: usize) -> Self {
+        let databases = databases.max(1) as u64;
+        Self {
+            cache_bytes_max: (self.cache_bytes_max / databases).max(4 << 20),
+            memtable_bytes_max: (self.memtable_bytes_max / databases).max(16 << 20),
+            threads: self.threads.div_ceil(databases as usize),
+        }
+    }
+}
+
+/// Opens the states of a process's shards in folders of `state`, or begins them there. `limits`
+/// are for all of them together.
 ///
 /// # Errors
-/// Kind `Version` if the folder was made with another engine or the engine is not built in,
+/// Kind `Version` if a folder was made with another engine or the engine is not built in,
 /// `Locked` if another process has it.
-pub fn open_shard(
-    folder: &Path,
+pub fn open_shards(
+    state: &Path,
     engine: Engine,
-    settings: ShardSettings,
+    shards: &[ShardSettings],
     limits: EngineSettings,
-) -> PortResult<Box<dyn ShardStore>> {
+) -> PortResult<Vec<Box<dyn ShardStore>>> {
     if !engine.is_built_in() {
         let cause = format!("this lycosa was built without {engine}");
         return Err(PortError::new(PortErrorKind::Version, "open the state", cause));
     }
-    mark(folder, engine)?;
+    let folders = shards.iter().map(|shard| state.join(format!("shard-{:02}", shard.shard.0)));
+    let folders: Vec<PathBuf> = folders.collect();
+    folders.iter().try_for_each(|folder| mark(folder, engine))?;
     match engine {
         #[cfg(feature = "fjall")]
-        Engine::Fjall => boxed(crate::fjall::FjallKv::open(folder, limits)?, settings),
+        Engine::Fjall => {
+            // Its databases cannot share memory: each has its part.
+            let limits = limits.divided(shards.len());
+            open_each(&folders, shards, |folder| crate::fjall::FjallKv::open(folder, limits))
+        }
         #[cfg(feature = "rocksdb")]
-        Engine::Rocksdb => boxed(crate::rocks::RocksKv::open(folder, limits)?, settings),
+        Engine::Rocksdb => {
+            let shared = crate::rocks::RocksShared::new(limits);
+            open_each(&folders, shards, |folder| crate::rocks::RocksKv::open(folder, &shared))
+        }
         #[cfg(not(all(feature = "fjall", feature = "rocksdb")))]
-        _ => unreachable!("checked above: {engine} is built in; {settings:?}, {limits:?}"),
+        _ => unreachable!("checked above: {engine} is built in; {limits:?}"),
     }
 }
 
 #[cfg(any(feature = "fjall", feature = "rocksdb"))]
-fn boxed<K: crate::Kv + 'static>(
-    kv: K,
-    settings: ShardSettings,
-) -> PortResult<Box<dyn ShardStore>> {
-    Ok(Box::new(crate::Shard::open(kv, settings)?))
+fn open_each<K: crate::Kv + 'static>(
+    folders: &[PathBuf],
+    shards: &[ShardSettings],
+    open: impl Fn(&Path) -> PortResult<K>,
+) -> PortResult<Vec<Box<dyn ShardStore>>> {
+    let open = |(folder, settings): (&PathBuf, &ShardSettings)| {
+        let shard = crate::Shard::open(open(folder)?, settings.clone())?;
+        Ok(Box::new(shard) as Box<dyn ShardStore>)
+    };
+    folders.iter().zip(shards).map(open).collect()
 }
 
 /// Writes the engine's name into a new folder, or compares it.

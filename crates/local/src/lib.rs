@@ -14,13 +14,15 @@ pub mod files;
 pub mod fjall;
 pub mod kv;
 pub mod memory;
+#[cfg(feature = "rocksdb")]
+pub mod rocks;
 pub mod shard;
 mod side;
 pub mod sim_disk;
 pub mod sim_files;
 
 pub use archive::ArchiveSettings;
-pub use engine::{Engine, EngineSettings, open_shard};
+pub use engine::{Engine, EngineSettings, open_shards};
 pub use files::WarcFiles;
 pub use kv::Kv;
 pub use memory::MemoryKv;

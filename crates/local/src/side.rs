@@ -1,7 +1,7 @@
 //! Files beside a database: written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
 use ports::PortResult;
@@ -31,16 +31,18 @@ pub(crate) fn save(folder: &Path, name: &str, write: &mut SideWriter<'_>) -> Por
     sync_folder(folder)
 }
 
-pub(crate) fn load<'a>(folder: &Path, name: &str) -> PortResult<Option<Box<dyn Read + 'a>>> {
+#[cfg(any(feature = "fjall", feature = "rocksdb", test))]
+pub(crate) fn load<'a>(folder: &Path, name: &str) -> PortResult<Option<Box<dyn io::Read + 'a>>> {
     let path = folder.join(name);
     match File::open(&path) {
-        Ok(file) => Ok(Some(Box::new(BufReader::with_capacity(64 << 10, file)))),
+        Ok(file) => Ok(Some(Box::new(io::BufReader::with_capacity(64 << 10, file)))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("open", &path, &error)),
     }
 }
 
 /// Whether the disk has no room left, for engines that do not say why they stopped.
+#[cfg(any(feature = "fjall", test))]
 pub(crate) fn disk_is_full(folder: &Path) -> bool {
     let probe = folder.join("room.tmp");
     let result = File::create(&probe).and_then(|mut file| {
@@ -54,7 +56,7 @@ pub(crate) fn disk_is_full(folder: &Path) -> bool {
 }
 
 /// Bytes of all files below a folder.
-#[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "fjall says it itself"))]
+#[cfg(feature = "rocksdb")]
 pub(crate) fn folder_bytes(folder: &Path) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {

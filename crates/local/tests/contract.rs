@@ -89,3 +89,46 @@ mod on_fjall {
         });
     }
 }
+
+#[cfg(feature = "rocksdb")]
+mod on_rocksdb {
+    use lycosa_local::EngineSettings;
+    use lycosa_local::rocks::{RocksKv, RocksShared};
+
+    use super::*;
+
+    struct OnRocksdb {
+        folder: tempfile::TempDir,
+        ids: Option<IdFn>,
+    }
+
+    impl Reopen for OnRocksdb {
+        type Store = Shard<RocksKv>;
+
+        fn open(&mut self) -> PortResult<Self::Store> {
+            let shared = RocksShared::new(EngineSettings::default());
+            Shard::open(RocksKv::open(self.folder.path(), &shared)?, settings(self.ids))
+        }
+
+        fn use_ids(&mut self, ids: IdFn) {
+            self.ids = Some(ids);
+        }
+
+        fn audit(&self, store: &Self::Store) -> Vec<String> {
+            store.audit().expect("the state can be read")
+        }
+
+        fn sequences(&self) -> u64 {
+            // Each ends with an open of real files.
+            200
+        }
+    }
+
+    #[test]
+    fn rocksdb_keeps_the_contract() {
+        contract::shard_store(|| OnRocksdb {
+            folder: tempfile::tempdir().expect("a folder"),
+            ids: None,
+        });
+    }
+}

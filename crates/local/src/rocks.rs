@@ -1,0 +1,246 @@
+//! The engine for very large crawls: RocksDB.
+//!
+//! One database a shard, one column family a family, one write-ahead log: a batch is one record of
+//! it. All shards of a process share one block cache and one budget for new rows.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use ports::{PortError, PortErrorKind, PortResult};
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Error,
+    ErrorKind, LogLevel, Options, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
+};
+
+use crate::engine::EngineSettings;
+use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, SideWriter, ValueFn};
+use crate::side;
+
+/// A range of more keys than this is deleted by one range tombstone, which every later read of the
+/// family looks at; a smaller one key by key.
+const POINT_DELETES_MAX: usize = 4096;
+
+/// Memory that all databases of a process share.
+pub struct RocksShared {
+    cache: Cache,
+    buffers: WriteBufferManager,
+    limits: EngineSettings,
+}
+
+impl RocksShared {
+    pub fn new(limits: EngineSettings) -> Self {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let cache = Cache::new_lru_cache(size(limits.cache_bytes_max));
+        // Full means that memtables are written out, not that writers wait.
+        let buffers =
+            WriteBufferManager::new_write_buffer_manager(size(limits.memtable_bytes_max), false);
+        Self { cache, buffers, limits }
+    }
+}
+
+impl fmt::Debug for RocksShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RocksShared").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// A database of RocksDB.
+pub struct RocksKv {
+    folder: PathBuf,
+    db: DB,
+}
+
+impl RocksKv {
+    /// Opens the database in `folder`, or begins it.
+    ///
+    /// # Errors
+    /// Kind `Locked` if another process has it open.
+    pub fn open(folder: &Path, shared: &RocksShared) -> PortResult<Self> {
+        let families = Family::ALL.map(|family| {
+            ColumnFamilyDescriptor::new(family.name(), family_options(family, shared))
+        });
+        let db = DB::open_cf_descriptors(&database_options(shared), folder, families);
+        let db = db.map_err(|error| translate("open the state", folder, &error))?;
+        Ok(Self { folder: folder.to_owned(), db })
+    }
+
+    fn family(&self, family: Family) -> &ColumnFamily {
+        self.db.cf_handle(family.name()).expect("every family is made at open")
+    }
+
+    fn failed(&self, doing: &str, error: &Error) -> PortError {
+        translate(doing, &self.folder, error)
+    }
+}
+
+fn database_options(shared: &RocksShared) -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_max_background_jobs(i32::try_from(shared.limits.threads.max(2)).unwrap_or(2));
+    options.set_write_buffer_manager(&shared.buffers);
+    // The log is read whole at the next open: bounded, so that this takes seconds.
+    options.set_max_total_wal_size(128 << 20);
+    // Spread the disk's work instead of one long stall at the end of a file.
+    options.set_bytes_per_sync(1 << 20);
+    options.set_max_open_files(512);
+    options.set_log_level(LogLevel::Warn);
+    options.set_keep_log_file_num(2);
+    options
+}
+
+/// How a family is laid out. What is not named is RocksDB's default.
+fn family_options(family: Family, shared: &RocksShared) -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&shared.cache);
+    // Index and filter blocks count against the cache, so that memory is bounded by it.
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    let mut options = Options::default();
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_write_buffer_size(match family {
+        Family::Url => 32 << 20,
+        Family::Queue | Family::Host => 8 << 20,
+        _ => 4 << 20,
+    });
+    match family {
+        // Most of the data. Our own filter stands before the point reads, so nearly all of them
+        // hit: the last level needs no filters. Cold rows are packed tighter.
+        Family::Url => {
+            table.set_block_size(8 << 10);
+            table.set_bloom_filter(10.0, false);
+            options.set_optimize_filters_for_hits(true);
+            options.set_bottommost_compression_type(DBCompressionType::Zstd);
+        }
+        // Scanned from a known place and deleted from the front: a file in which half of a window
+        // of 1024 keys is gone is merged early, so that scans do not wade through tombstones.
+        Family::Queue | Family::Due => {
+            table.set_block_size(16 << 10);
+            options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
+        }
+        Family::Visit | Family::Outbox | Family::Fresh => table.set_block_size(16 << 10),
+        Family::Host | Family::Grant | Family::Meta => table.set_bloom_filter(10.0, false),
+    }
+    options.set_block_based_table_factory(&table);
+    options
+}
+
+fn translate(doing: &str, folder: &Path, error: &Error) -> PortError {
+    let doing = format!("{doing} in {}", folder.display());
+    let text = error.to_string();
+    // The C interface gives the operating system's error only as words.
+    let kind = match error.kind() {
+        ErrorKind::IOError if text.contains("No space left") => PortErrorKind::DiskFull,
+        ErrorKind::IOError if text.contains("lock") => PortErrorKind::Locked,
+        ErrorKind::Corruption => PortErrorKind::Corrupt,
+        ErrorKind::NotSupported => PortErrorKind::Version,
+        _ => PortErrorKind::Io,
+    };
+    PortError::new(kind, doing, text)
+}
+
+impl fmt::Debug for RocksKv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RocksKv").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl Kv for RocksKv {
+    fn engine(&self) -> &'static str {
+        "rocksdb"
+    }
+
+    fn get(&self, family: Family, key: &[u8], each: &mut ValueFn<'_>) -> PortResult<()> {
+        let value = self.db.get_pinned_cf(self.family(family), key);
+        match value.map_err(|error| self.failed("read", &error))? {
+            Some(value) => each(&value),
+            None => Ok(()),
+        }
+    }
+
+    fn get_many(&self, family: Family, keys: &[&[u8]], each: &mut ManyFn<'_>) -> PortResult<()> {
+        let values = self.db.batched_multi_get_cf(self.family(family), keys, true);
+        for (n, value) in values.into_iter().enumerate() {
+            let value = value.map_err(|error| self.failed("read", &error))?;
+            each(n, value.as_deref())?;
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        family: Family,
+        from: &[u8],
+        until: Option<&[u8]>,
+        each: &mut ScanFn<'_>,
+    ) -> PortResult<()> {
+        let mut options = ReadOptions::default();
+        if let Some(until) = until {
+            if until <= from {
+                return Ok(());
+            }
+            options.set_iterate_upper_bound(until);
+        }
+        let mut rows = self.db.raw_iterator_cf_opt(self.family(family), options);
+        rows.seek(from);
+        while let Some((key, value)) = rows.item() {
+            if let ControlFlow::Break(()) = each(key, value)? {
+                return Ok(());
+            }
+            rows.next();
+        }
+        rows.status().map_err(|error| self.failed("read", &error))
+    }
+
+    fn commit(&mut self, batch: &Batch, durability: Durability) -> PortResult<()> {
+        let mut writes = WriteBatch::default();
+        for change in batch.iter() {
+            let rows = self.family(change.family);
+            match change.value {
+                Some(value) => writes.put_cf(rows, change.key, value),
+                None => writes.delete_cf(rows, change.key),
+            }
+        }
+        let mut options = WriteOptions::default();
+        options.set_sync(durability == Durability::Disk);
+        let written = self.db.write_opt(writes, &options);
+        written.map_err(|error| self.failed("write the state", &error))
+    }
+
+    fn delete_range(&mut self, family: Family, from: &[u8], until: &[u8]) -> PortResult<()> {
+        if until <= from {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        self.scan(family, from, Some(until), &mut |key, _| {
+            batch.delete(family, key);
+            let full = batch.len() > POINT_DELETES_MAX;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if batch.len() <= POINT_DELETES_MAX {
+            return self.commit(&batch, Durability::Os);
+        }
+        let mut writes = WriteBatch::default();
+        writes.delete_range_cf(self.family(family), from, until);
+        let written = self.db.write(writes);
+        written.map_err(|error| self.failed("trim the state", &error))
+    }
+
+    fn sync(&mut self) -> PortResult<()> {
+        self.db.flush_wal(true).map_err(|error| self.failed("sync the state", &error))
+    }
+
+    fn disk_bytes(&self) -> PortResult<u64> {
+        let bytes = side::folder_bytes(&self.folder);
+        bytes.map_err(|error| PortError::io("measure the state", &error))
+    }
+
+    fn save_side(&mut self, name: &str, write: &mut SideWriter<'_>) -> PortResult<()> {
+        side::save(&self.folder, name, write)
+    }
+
+    fn load_side(&self, name: &str) -> PortResult<Option<Box<dyn io::Read + '_>>> {
+        side::load(&self.folder, name)
+    }
+}
