@@ -1,9 +1,8 @@
 # The two commands of the README, and their long forms. Cargo does all the building.
-.PHONY: demo test test-all build
+.PHONY: demo test test-all build clean
 
 demo:            ## build the crawler and crawl a simulated web for a minute
-	cargo build --release --package lycosa
-	./target/release/lycosa demo
+	cargo run --release --package lycosa -- demo
 
 test:            ## format, lints, tests, tidy: exactly what CI runs
 	cargo xtask ci
@@ -11,5 +10,8 @@ test:            ## format, lints, tests, tidy: exactly what CI runs
 test-all:        ## the same with the RocksDB engine (13 minutes of C++ the first time)
 	cargo xtask ci --rocksdb
 
-build:
+build:           ## the binary: target/release/lycosa
 	cargo build --release --package lycosa
+
+clean:           ## our own artefacts; what others wrote stays built
+	cargo clean --workspace
