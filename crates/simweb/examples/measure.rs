@@ -1,26 +1,41 @@
 //! How fast is the web of our own? Numbers for one machine, in a few seconds:
 //! `cargo run --release -p lycosa-simweb --example measure`.
 //!
-//! Rates are per CPU second of this process (user and system), so a busy machine does not
+//! Rates are per CPU second of the process that is measured (user and system), so a busy machine does not
 //! change them much.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lycosa_simweb::serve::{Ready, ServeOptions, Source, run};
 use lycosa_simweb::web::Body;
 use lycosa_simweb::{Ask, Journal, SimClock, SimFetcher, Web, World, WorldSpec};
 use ports::{Clock, Fetcher, Purpose, Request};
 use types::{CrawlUrl, Timestamp, Validators};
 
 fn main() {
-    bodies();
-    exchanges();
+    match std::env::args().nth(1).as_deref() {
+        None => {
+            bodies();
+            exchanges();
+            server("tiny pages", "tiny", 16);
+            server("20 KB pages", "usual", 16);
+        }
+        // The server as a process of its own, so that its CPU time is its own.
+        Some(kind) => serve(kind),
+    }
 }
 
-/// CPU time of this process so far, children not included.
 fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
+    cpu_of("self")
+}
+
+/// CPU time of a process so far, its children not included.
+fn cpu_of(process: &str) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("Linux has it");
     let after_name = stat.rsplit(") ").next().expect("the name is in parentheses");
     let fields: Vec<_> = after_name.split(' ').collect();
     let ticks = |n: usize| fields[n].parse::<u64>().expect("a number");
@@ -115,4 +130,98 @@ fn exchanges() {
             count as f64 / (cpu() - begun).as_secs_f64()
         );
     });
+}
+
+fn spec(kind: &str) -> WorldSpec {
+    let usual = WorldSpec { hosts: 1_000, endless: true, ..WorldSpec::default() };
+    match kind {
+        "tiny" => WorldSpec { endless: true, https: 0.0, ..WorldSpec::tiny(1, 1_000, 0) },
+        _ => WorldSpec { https: 0.0, ..usual },
+    }
+}
+
+fn serve(kind: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = ServeOptions {
+        source: Source::World(spec(kind)),
+        ca_dir: Some(folder.path().to_owned()),
+        journal: Some(folder.path().join("journal.jsonl")),
+        seeds: 1_000,
+        ..ServeOptions::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(run(options)).expect("serves");
+    runtime.shutdown_background();
+}
+
+/// Pages a second of the server's CPU time, over kept connections.
+fn server(name: &str, kind: &str, connections: usize) {
+    let me = std::env::current_exe().expect("this program");
+    let mut child = Command::new(me)
+        .arg(kind)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+    stdout.read_line(&mut line).expect("a line");
+    let ready: Ready = serde_json::from_str(&line).expect("the ready line");
+    let process = child.id().to_string();
+    let begun = cpu_of(&process);
+    let deadline = Instant::now() + Duration::from_secs(4);
+    let visitors: Vec<_> = (0..connections)
+        .map(|n| {
+            let ready = ready.clone();
+            std::thread::spawn(move || visit(&ready, n, deadline))
+        })
+        .collect();
+    let (pages, bytes) = visitors
+        .into_iter()
+        .map(|visitor| visitor.join().expect("a visitor ends well"))
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let took = (cpu_of(&process) - begun).as_secs_f64();
+    println!(
+        "server, {name}, journal on: {:.0} pages and {:.0} MB per CPU second ({pages} pages)",
+        pages as f64 / took,
+        bytes as f64 / took / 1e6
+    );
+    drop(child.stdin.take());
+    child.wait().expect("ends");
+}
+
+fn visit(ready: &Ready, n: usize, deadline: Instant) -> (u64, u64) {
+    let address: std::net::SocketAddr = ([127, 0, 0, 1 + n as u8], ready.http).into();
+    let mut stream = TcpStream::connect(address).expect("connects");
+    stream.set_nodelay(true).expect("can be set");
+    let (mut pages, mut bytes) = (0, 0);
+    let mut buffer = vec![0; 256 * 1024];
+    for url in ready.seed_urls.iter().cycle().skip(n * 50) {
+        if Instant::now() > deadline {
+            break;
+        }
+        let host = url.split('/').nth(2).expect("a URL");
+        let request = format!("GET / HTTP/1.1\r\nhost: {host}\r\nuser-agent: measure\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("writes");
+        let mut have = 0;
+        let whole = loop {
+            have += stream.read(&mut buffer[have..]).expect("reads");
+            if let Some(whole) = answer_bytes(&buffer[..have]) {
+                break whole;
+            }
+        };
+        while have < whole {
+            have += stream.read(&mut buffer[have..]).expect("reads");
+        }
+        pages += 1;
+        bytes += whole as u64;
+    }
+    (pages, bytes)
+}
+
+fn answer_bytes(wire: &[u8]) -> Option<usize> {
+    let text = String::from_utf8_lossy(&wire[..wire.len().min(600)]);
+    let head = text.split("\r\n\r\n").next().filter(|head| head.len() < text.len())?;
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
+    Some(head.len() + 4 + length.parse::<usize>().ok()?)
 }

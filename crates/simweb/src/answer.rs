@@ -98,7 +98,7 @@ impl World {
             F::Huge => filler(HUGE_BYTES, Framing::Length),
             F::Endless => filler(ENDLESS_BYTES, Framing::Chunked),
             F::WrongCharset => wrong_charset(html(Extra::default()), hash),
-            F::BrokenGzip => broken_gzip(self.html(host, page, 0, &Extra::default())),
+            F::BrokenGzip => broken_gzip(&self.html(host, page, 0, &Extra::default())),
             F::Copy => self.html_plan(host, parent(page), &plainly(ask), &Extra::default()),
             F::Calendar => html(Extra { link: Some("/calendar/2001/1"), ..Extra::default() }),
             F::DeepPath => html(Extra { link: Some("/deep/"), ..Extra::default() }),
@@ -116,7 +116,7 @@ impl World {
     fn html_plan(&self, host: &Host, page: u64, ask: &Ask<'_>, extra: &Extra) -> Plan {
         let version = self.version(host, page, ask.at);
         let mut validators = None;
-        if self.hash(About::Validators, host.index, page) % 2 == 0 {
+        if self.hash(About::Validators, host.index, page).is_multiple_of(2) {
             let etag = format!("\"{}-{page}-{version}\"", host.index);
             let changed = http_date(FIRST_DAY + version * self.spec.change_secs);
             let same = match ask.header("if-none-match") {
@@ -167,7 +167,7 @@ impl World {
                 self.url(&self.host(scale(mix(hash, 1), healthy)), 0)
             }
             _ => match self.hops_after(host, page, fault) {
-                0 if hash % 3 == 0 => self.url(host, parent(page)),
+                0 if hash.is_multiple_of(3) => self.url(host, parent(page)),
                 0 => self.path(host, parent(page)),
                 left => format!("/go/{page}/{left}"),
             },
@@ -183,7 +183,7 @@ impl World {
             _ if left == 0 || left > self.hops_after(host, page, fault) => Plan::brief(404),
             1 => Plan::redirect(302, self.path(host, parent(page))),
             // Relative to the folder of this hop.
-            _ if left % 2 == 0 => Plan::redirect(302, (left - 1).to_string()),
+            _ if left.is_multiple_of(2) => Plan::redirect(302, (left - 1).to_string()),
             _ => Plan::redirect(307, format!("/go/{page}/{}", left - 1)),
         }
     }
@@ -248,7 +248,7 @@ fn wrong_charset(mut plan: Plan, hash: u64) -> Plan {
         return plan;
     }
     let mut html = html.to_vec();
-    let (claim, bytes): (_, &[u8]) = if hash % 2 == 0 {
+    let (claim, bytes): (_, &[u8]) = if hash.is_multiple_of(2) {
         ("text/html; charset=utf-8", b"<p>caf\xe9 cr\xe8me br\xfbl\xe9e</p>\n")
     } else {
         ("text/html; charset=iso-8859-1", "<p>café crème brûlée</p>\n".as_bytes())
@@ -281,8 +281,8 @@ pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory takes every byte")
 }
 
-fn broken_gzip(html: Vec<u8>) -> Plan {
-    let mut body = gzip(&html);
+fn broken_gzip(html: &[u8]) -> Plan {
+    let mut body = gzip(html);
     let middle = body.len() / 2;
     body[middle..].fill(0xff);
     Plan::new(200, HTML, body).with("content-encoding", "gzip")

@@ -125,7 +125,7 @@ impl World {
     /// Mostly as short as it can be, sometimes with all there is to say.
     fn push_link(&self, from: &Host, link: &Link, hash: u64, out: &mut Vec<u8>) {
         if link.host == from.index {
-            if hash % 8 == 0 {
+            if hash.is_multiple_of(8) {
                 self.push_origin(from, out);
             }
             return self.push_path(from, link.page, out);

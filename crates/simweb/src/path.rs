@@ -66,7 +66,7 @@ impl World {
         }
         let hash = self.hash(About::Shape, host.index, page);
         if !self.is_leaf(host, page) {
-            return if hash % 8 == 0 { Shape::Query } else { Shape::Plain };
+            return if hash.is_multiple_of(8) { Shape::Query } else { Shape::Plain };
         }
         match hash % 40 {
             0..=4 => Shape::Query,

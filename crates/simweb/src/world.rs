@@ -242,7 +242,10 @@ impl World {
 
 impl Web for World {
     fn resolve(&self, host: &str) -> Dns {
-        let Some(index) = self.host_index(host) else { return Dns::NoSuchName };
+        // Aliases resolve too, for a resolver that asks for them.
+        let edge = host.strip_prefix("edge-").and_then(|rest| rest.strip_suffix(".cdn.test"));
+        let edge = edge.and_then(|digits| digits.parse().ok()).filter(|&n| n < self.spec.hosts);
+        let Some(index) = edge.or_else(|| self.host_index(host)) else { return Dns::NoSuchName };
         let address = match self.host_fault(index) {
             Some(FaultKind::NoSuchName) => return Dns::NoSuchName,
             Some(FaultKind::DnsFailure) => return Dns::ServerFailure,
@@ -253,7 +256,8 @@ impl Web for World {
         Dns::Addresses {
             addresses: vec![IpAddr::V4(address)],
             ttl: Duration::from_secs(60 + scale(hash, 3_600)),
-            alias: (hash % 10 == 0).then(|| format!("edge-{index}.cdn.test")),
+            alias: (hash.is_multiple_of(10) && edge.is_none())
+                .then(|| format!("edge-{index}.cdn.test")),
             large: hash % 16 == 1,
         }
     }

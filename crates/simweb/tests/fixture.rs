@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use lycosa_simweb::{Fixture, Place, Truth};
 
 fn mistake(text: &str, expected: &Expect) {
-    expected.assert_eq(&Fixture::parse(text).unwrap_err().to_string());
+    expected.assert_eq(&Fixture::parse(text).expect_err("a mistake").to_string());
 }
 
 #[test]

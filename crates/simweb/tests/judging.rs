@@ -1,5 +1,7 @@
 //! Each check must be able to fail: planted violations are found, good visitors are not accused.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets a surprise should fail")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

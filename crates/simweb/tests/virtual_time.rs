@@ -1,5 +1,7 @@
 //! Webs visited in process: what the visitor sees, and what the journal says of it.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets a surprise should fail")]
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

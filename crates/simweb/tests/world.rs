@@ -1,5 +1,7 @@
 //! Worlds as they are asked: sizes, texts, faults, and that everything can be reached.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets a surprise should fail")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
