@@ -138,10 +138,11 @@ pub fn address_gaps(entries: &[Entry], min_gap: Duration, max_in_flight: usize) 
 }
 
 /// URLs that were answered in full more than once with the same status. After a crash that is
-/// allowed; in a quiet crawl it is not.
-pub fn duplicates(entries: &[Entry]) -> Vec<Violation> {
+/// allowed; in a quiet crawl it is not. robots.txt, and what lies on the way to it, does not count.
+pub fn duplicates(entries: &[Entry], web: &dyn Truth) -> Vec<Violation> {
     let answered = |entry: &&Entry| !entry.aborted && !matches!(entry.status, 0 | 429 | 500..);
-    let pages = entries.iter().filter(answered).filter(|entry| !entry.is_robots());
+    let is_page = |entry: &&Entry| !entry.is_robots() && !web.is_robots_hop(&place_of(entry));
+    let pages = entries.iter().filter(answered).filter(is_page);
     let mut counts: BTreeMap<(String, u16), u32> = BTreeMap::new();
     for entry in pages {
         *counts.entry((entry.url(), entry.status)).or_default() += 1;

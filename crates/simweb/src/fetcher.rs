@@ -8,20 +8,19 @@
 //! when this future is dropped a moment later: what is on its way arrives.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
 use ports::{Clock, Ended, Exchange, Fetcher, Protocol, Purpose, Request, Response, Times};
 use types::outcome::Truncated;
 use types::{CrawlUrl, Fault, Scheme, Timestamp};
 
 use crate::chance::{mix, scale};
 use crate::journal::{Arrival, End, Journal, Pending};
-use crate::web::{Ask, Door, Fate, Framing, Plan, Web};
+use crate::receive::{ACCEPT_ENCODING, fill, request_bytes, respond};
+use crate::web::{Ask, Door, Drip, Fate, Framing, Plan, Web};
 use crate::wire;
 
 /// What a fetcher puts up with. The defaults are those of the crawler's settings.
@@ -78,7 +77,13 @@ struct Connection {
     address: IpAddr,
     port: u16,
     tls: bool,
+    idle_since: Timestamp,
 }
+
+/// A server closes an idle connection after this (as ours does).
+const IDLE_MAX: Duration = Duration::from_secs(75);
+/// Idle connections that are kept; beyond, all of them are closed.
+const CONNECTIONS_MAX: usize = 20_000;
 
 impl std::fmt::Debug for SimFetcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -132,18 +137,26 @@ impl SimFetcher {
     fn take_connection(&self, url: &CrawlUrl, address: IpAddr) -> (Connection, bool) {
         let mut open = self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let tls = url.scheme() == Scheme::Https;
-        let wanted = |c: &Connection| c.address == address && c.port == url.port() && c.tls == tls;
+        let now = self.clock.now();
+        let wanted = |c: &Connection| {
+            (c.address, c.port, c.tls) == (address, url.port(), tls)
+                && now.since(c.idle_since) < IDLE_MAX
+        };
         match open.remove(url.host()) {
             Some(known) if wanted(&known) => (known, false),
             _ => {
                 let id = self.journal.connection();
-                (Connection { id, address, port: url.port(), tls }, true)
+                (Connection { id, address, port: url.port(), tls, idle_since: now }, true)
             }
         }
     }
 
-    fn keep_connection(&self, host: &str, connection: Connection) {
+    fn keep_connection(&self, host: &str, mut connection: Connection) {
+        connection.idle_since = self.clock.now();
         let mut open = self.open.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if open.len() >= CONNECTIONS_MAX {
+            open.clear();
+        }
         open.insert(host.into(), connection);
     }
 }
@@ -355,7 +368,7 @@ impl Visit<'_> {
 struct Arriving {
     bytes: u64,
     patience: Duration,
-    drip: Option<crate::web::Drip>,
+    drip: Option<Drip>,
 }
 
 impl Arriving {
@@ -372,101 +385,9 @@ impl Arriving {
     }
 }
 
-/// Appends up to `take` bytes of the body; says whether that was all of it.
-fn fill(wire: &mut BytesMut, plan: &Plan, take: u64) -> bool {
-    let mut left = usize::try_from(take).unwrap_or(usize::MAX);
-    for piece in wire::pieces(plan) {
-        if piece.len() > left {
-            wire.extend_from_slice(&piece[..left]);
-            return false;
-        }
-        wire.extend_from_slice(&piece);
-        left -= piece.len();
-    }
-    true
-}
-
 /// A pause of nothing is none: it would let others run first, and cost a timer.
 async fn pause(span: Duration) {
     if span > Duration::ZERO {
         tokio::time::sleep(span).await;
     }
-}
-
-pub(crate) const ACCEPT_ENCODING: &str = "gzip";
-
-/// The request as it goes over the wire.
-fn request_bytes(request: &Request, user_agent: &str) -> Bytes {
-    let url = &request.url;
-    let mut text = String::with_capacity(256);
-    let mut line = |name: &str, value: &str| {
-        text.push_str(name);
-        text.push_str(value);
-        text.push_str("\r\n");
-    };
-    line("GET ", &format!("{} HTTP/1.1", url.path_and_query()));
-    line("host: ", url.authority());
-    line("user-agent: ", user_agent);
-    line("accept: ", "*/*");
-    line("accept-encoding: ", ACCEPT_ENCODING);
-    if let Some(etag) = &request.validators.etag {
-        line("if-none-match: ", etag);
-    }
-    if let Some(at) = &request.validators.last_modified {
-        line("if-modified-since: ", at);
-    }
-    line("", "");
-    Bytes::from(text)
-}
-
-/// What the reader makes of the bytes.
-fn respond(
-    plan: &Plan,
-    wire: Bytes,
-    head_bytes: usize,
-    truncated: Option<Truncated>,
-    read_bytes_max: usize,
-) -> Response {
-    let mut body = wire.slice(head_bytes..);
-    if plan.framing == Framing::Chunked {
-        body = wire::dechunk(&body).0.into();
-    }
-    let mut truncated = truncated;
-    let mut body_cut = false;
-    if plan.header("content-encoding") == Some("gzip") {
-        let (decoded, sound) = gunzip(&body, read_bytes_max);
-        if !sound && truncated.is_none() {
-            truncated = Some(Truncated::Unspecified);
-        }
-        body_cut = !sound;
-        body = decoded.into();
-    }
-    if body.len() > read_bytes_max {
-        body.truncate(read_bytes_max);
-        body_cut = true;
-    }
-    let head = wire.slice(..head_bytes);
-    Response {
-        status: plan.status,
-        headers: headers(&head),
-        wire,
-        head_bytes,
-        body,
-        truncated,
-        body_cut,
-    }
-}
-
-/// As far as it can be decoded, one byte beyond the limit, and whether it was sound.
-fn gunzip(body: &[u8], most: usize) -> (Vec<u8>, bool) {
-    let mut decoded = Vec::new();
-    let reader = flate2::read::MultiGzDecoder::new(body);
-    let sound = reader.take(most as u64 + 1).read_to_end(&mut decoded).is_ok();
-    (decoded, sound)
-}
-
-fn headers(head: &[u8]) -> Vec<(Box<str>, Box<[u8]>)> {
-    let text = String::from_utf8_lossy(head);
-    let lines = text.split("\r\n").skip(1).filter_map(|line| line.split_once(": "));
-    lines.map(|(name, value)| (name.to_ascii_lowercase().into(), value.as_bytes().into())).collect()
 }

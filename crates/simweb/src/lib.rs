@@ -30,6 +30,7 @@ pub mod clock;
 pub mod journal;
 
 pub mod fetcher;
+mod receive;
 pub mod resolver;
 
 pub mod serve;

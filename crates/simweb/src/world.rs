@@ -89,8 +89,8 @@ impl World {
         &self.spec
     }
 
-    /// Home pages of the `n` largest hosts, healthy ones first: from the first alone everything
-    /// can be reached.
+    /// Home pages of the `n` largest hosts. From the first alone everything can be reached; those
+    /// in the first quarter of the hosts are well.
     pub fn seeds(&self, n: usize) -> Vec<String> {
         let home = |index| self.url(&self.host(index), 0);
         (0..self.spec.hosts).take(n).map(home).collect()

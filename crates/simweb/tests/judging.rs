@@ -252,7 +252,7 @@ fn an_answer_is_taken_once() {
     let twice =
         entries("0-1 a.test / 200\n 2-3 a.test / 200\n 4-5 a.test /x 503\n 6-7 a.test /x 503");
     check(
-        &checks::duplicates(&twice),
+        &checks::duplicates(&twice, &web()),
         &expect![[r#"
         once only: http://a.test/: answered 2 times with 200
     "#]],

@@ -117,7 +117,7 @@ fn urls_of_a_world_are_canonical_already() {
 
 #[test]
 fn every_kind_of_fault_occurs_and_can_be_reached() {
-    for seed in [1, 2, 3] {
+    for seed in [1, 2] {
         let spec = WorldSpec::tiny(seed, 400, 8_000).with_faults(Faults::all());
         let world = World::new(spec);
         let oracle = world.oracle(&world.seeds(1), &Rules::default());
