@@ -1,17 +1,33 @@
 //! How do we reach the web, and what exactly did it say?
 //!
-//! [`DnsResolver`] finds where a host lives; the [`Guard`] stands between it and the world.
+//! Two ports over real sockets: [`HttpFetcher`] (one request, one answer, byte for byte) and
+//! [`DnsResolver`] (names to addresses, remembered and bounded), with the [`Guard`] between them
+//! and the world. Nothing a server sends can make us use more memory, more time or another
+//! address than the settings say.
 
 pub mod guard;
 pub mod settings;
 
 pub mod dns;
+pub mod http;
 
+mod body;
+mod budget;
+mod coding;
+mod connect;
 mod error;
+mod exchange;
+mod head;
 mod latency;
+mod limits;
+mod pool;
+mod record;
 
 pub use crate::dns::DnsResolver;
 pub use crate::error::Error;
 pub use crate::guard::{Guard, Refused};
+pub use crate::http::{FetchStats, FetcherOptions, HttpFetcher};
 pub use crate::latency::{DnsStats, LATENCY_BOUNDS_MS};
-pub use crate::settings::{DnsSettings, FetchSettings, Network, NetworkSettings, PortRange, Upstream};
+pub use crate::settings::{
+    DnsSettings, FetchSettings, Network, NetworkSettings, PortRange, Upstream,
+};

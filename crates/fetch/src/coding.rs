@@ -1,0 +1,490 @@
+//! How does a compressed body become plain again, a bounded step at a time?
+//!
+//! gzip, deflate (with or without the zlib wrapper), brotli and zstd, and two of them one inside
+//! the other. A step takes a bounded amount of input and fills a bounded buffer, so that the
+//! caller decides how far to go: a bomb is worth no more than what was asked of it.
+//!
+//! Always: what was decoded before a break is kept.
+//!
+//! Not here: how much is asked for, and when to stop (`body`).
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
+
+/// A content coding that we undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+/// Encodings one inside the other; more have no honest use.
+pub(crate) const CODINGS_MAX: usize = 2;
+/// Members of one gzip body. Each costs a fresh decoder, however short it is.
+const GZIP_MEMBERS_MAX: usize = 64;
+/// RFC 9659: a window of 8 MiB is the most that `zstd` as a content coding may ask for.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Room between two nested codings.
+const BETWEEN_BYTES: usize = 32 << 10;
+
+impl Coding {
+    /// The token of a `Content-Encoding` field; none for those that change nothing, and for
+    /// those that nobody knows, which in practice (`utf-8`, `none`) change nothing either.
+    pub(crate) fn of(token: &[u8]) -> Option<Self> {
+        let token = token.trim_ascii();
+        let is = |name: &str| token.eq_ignore_ascii_case(name.as_bytes());
+        match () {
+            () if is("gzip") || is("x-gzip") => Some(Self::Gzip),
+            () if is("deflate") => Some(Self::Deflate),
+            () if is("br") => Some(Self::Brotli),
+            () if is("zstd") => Some(Self::Zstd),
+            () => None,
+        }
+    }
+
+    /// Whether a body that starts like this can be in this coding at all. Plain bodies labelled
+    /// as compressed are common; those are read as they are.
+    pub(crate) fn fits(self, start: &[u8]) -> bool {
+        match self {
+            Self::Gzip => start.starts_with(&[0x1f, 0x8b]),
+            // A frame, or a skippable one before it.
+            Self::Zstd => {
+                start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+                    || matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+            }
+            Self::Deflate | Self::Brotli => true,
+        }
+    }
+}
+
+/// What one step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) read: usize,
+    pub(crate) written: usize,
+    pub(crate) state: State,
+}
+
+impl Step {
+    const fn still(state: State) -> Self {
+        Self { read: 0, written: 0, state }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In the middle: give more input, or more room.
+    More,
+    /// A good place to end, though more may follow (another gzip member).
+    Pause,
+    /// The end; input that is left means nothing.
+    Done,
+    /// What follows cannot be decoded.
+    Broken,
+}
+
+/// Undoes one or two codings.
+pub(crate) struct Decoding {
+    /// The coding that was applied last, which is undone first.
+    outer: Codec,
+    inner: Option<Inner>,
+}
+
+impl Decoding {
+    /// `codings` in the order in which they were applied, one or two of them; `start` is how the
+    /// body begins.
+    pub(crate) fn new(codings: &[Coding], start: &[u8]) -> Self {
+        let (outer, inner) = codings.split_last().expect("at least one coding");
+        debug_assert!(inner.len() < CODINGS_MAX, "the caller counts");
+        let mut outer = Codec::new(*outer);
+        outer.look_at(start);
+        Self { outer, inner: inner.first().map(|&coding| Inner::new(coding)) }
+    }
+
+    /// Decodes from `input`, all that is to be had just now, into `output`.
+    pub(crate) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Step {
+        match &mut self.inner {
+            None => self.outer.step(input, output),
+            Some(inner) => inner.step(&mut self.outer, input, output),
+        }
+    }
+}
+
+/// The second coding of two, fed from the first.
+struct Inner {
+    codec: Codec,
+    between: Vec<u8>,
+    taken: usize,
+    outer_state: State,
+}
+
+impl Inner {
+    fn new(coding: Coding) -> Self {
+        Self { codec: Codec::new(coding), between: Vec::new(), taken: 0, outer_state: State::More }
+    }
+
+    /// Goes on until something was written, the input is used up, or it is over.
+    fn step(&mut self, outer: &mut Codec, input: &[u8], output: &mut [u8]) -> Step {
+        let mut read = 0;
+        loop {
+            if self.taken == self.between.len() && !self.refill(outer, &input[read..], &mut read) {
+                let step = self.codec.step(&[], output);
+                let outer_over = matches!(self.outer_state, State::Done | State::Broken);
+                let state = match step.state {
+                    State::Pause if outer_over && step.written == 0 => State::Done,
+                    State::More if outer_over && step.written == 0 => State::Broken,
+                    state => state,
+                };
+                return Step { read, written: step.written, state };
+            }
+            let step = self.codec.step(&self.between[self.taken..], output);
+            self.taken += step.read;
+            let stuck = step.read == 0 && step.written == 0;
+            match step.state {
+                State::More | State::Pause if stuck => return Step::still(State::Broken),
+                State::More | State::Pause if step.written == 0 => {}
+                state => return Step { read, written: step.written, state },
+            }
+        }
+    }
+
+    /// Decodes more of the outer coding; `false` if there is no more just now.
+    fn refill(&mut self, outer: &mut Codec, input: &[u8], read: &mut usize) -> bool {
+        if matches!(self.outer_state, State::Done | State::Broken) {
+            return false;
+        }
+        self.between.resize(BETWEEN_BYTES, 0);
+        let step = outer.step(input, &mut self.between);
+        self.between.truncate(step.written);
+        self.taken = 0;
+        self.outer_state = step.state;
+        *read += step.read;
+        self.codec.look_at(&self.between);
+        step.written > 0 || (step.read > 0 && step.read < input.len())
+    }
+}
+
+enum Codec {
+    Inflate(Inflate),
+    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    /// None if the library would not give us one.
+    Zstd(Option<Decoder<'static>>, AtStart),
+}
+
+/// Whether the next byte starts a stream or frame that need not be there.
+type AtStart = bool;
+
+impl Codec {
+    fn new(coding: Coding) -> Self {
+        match coding {
+            Coding::Gzip => Self::Inflate(Inflate::new(true)),
+            Coding::Deflate => Self::Inflate(Inflate::new(false)),
+            // Strict: without the windows of up to 1 GiB that the format has an extension for.
+            Coding::Brotli => Self::Brotli(Box::new(BrotliState::new_strict(
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+            ))),
+            Coding::Zstd => Self::Zstd(zstd_decoder(), false),
+        }
+    }
+
+    fn look_at(&mut self, start: &[u8]) {
+        if let Self::Inflate(inflate) = self {
+            inflate.look_at(start);
+        }
+    }
+
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Step {
+        match self {
+            Self::Inflate(inflate) => inflate.step(input, output),
+            Self::Brotli(state) => brotli_step(state, input, output),
+            // The first byte of a frame, or of a skippable one.
+            Self::Zstd(_, true) if !matches!(input, [0x28 | 0x50..=0x5f, ..]) => {
+                Step::still(State::Done)
+            }
+            Self::Zstd(Some(decoder), at_start) => {
+                let step = zstd_step(decoder, input, output);
+                *at_start = step.state == State::Pause;
+                step
+            }
+            Self::Zstd(None, _) => Step::still(State::Broken),
+        }
+    }
+}
+
+/// gzip, zlib or raw deflate.
+struct Inflate {
+    /// Which wrapper there is shows in the first bytes.
+    codec: Option<Decompress>,
+    gzip: bool,
+    members: usize,
+    at_start: AtStart,
+}
+
+impl Inflate {
+    fn new(gzip: bool) -> Self {
+        Self { codec: None, gzip, members: 0, at_start: false }
+    }
+
+    /// Chooses between zlib and raw deflate by the first bytes, as RFC 1950 lays them out:
+    /// servers send both under the one name.
+    fn look_at(&mut self, start: &[u8]) {
+        if self.codec.is_some() {
+            return;
+        }
+        self.codec = match (self.gzip, start) {
+            (true, _) => Some(Decompress::new_gzip(15)),
+            (false, []) => None,
+            (false, &[a]) => Some(Decompress::new(a & 0x0f == 8)),
+            (false, &[a, b, ..]) => {
+                Some(Decompress::new(a & 0x0f == 8 && u16::from_be_bytes([a, b]) % 31 == 0))
+            }
+        };
+    }
+
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Step {
+        if self.at_start {
+            // Another member may follow; anything else behind the last means nothing, as for
+            // gzip itself.
+            if !matches!(input, [0x1f, ..]) || self.members >= GZIP_MEMBERS_MAX {
+                return Step::still(State::Done);
+            }
+            self.codec = Some(Decompress::new_gzip(15));
+            self.at_start = false;
+        }
+        let Some(codec) = &mut self.codec else { return Step::still(State::More) };
+        let step = inflate_step(codec, input, output);
+        if step.state == State::Done && self.gzip {
+            self.members += 1;
+            self.at_start = true;
+            return Step { state: State::Pause, ..step };
+        }
+        step
+    }
+}
+
+fn inflate_step(codec: &mut Decompress, input: &[u8], output: &mut [u8]) -> Step {
+    let (total_in, total_out) = (codec.total_in(), codec.total_out());
+    let result = codec.decompress(input, output, FlushDecompress::None);
+    // Never more than the two slices are long.
+    let read = (codec.total_in() - total_in) as usize;
+    let written = (codec.total_out() - total_out) as usize;
+    let state = match result {
+        Ok(Status::StreamEnd) => State::Done,
+        Ok(Status::Ok | Status::BufError) => State::More,
+        Err(_) => State::Broken,
+    };
+    Step { read, written, state }
+}
+
+fn brotli_step(
+    state: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    input: &[u8],
+    output: &mut [u8],
+) -> Step {
+    let (mut input_left, mut output_left) = (input.len(), output.len());
+    let (mut read, mut written, mut total) = (0, 0, 0);
+    let result = BrotliDecompressStream(
+        &mut input_left,
+        &mut read,
+        input,
+        &mut output_left,
+        &mut written,
+        output,
+        &mut total,
+        state,
+    );
+    let state = match result {
+        BrotliResult::ResultSuccess => State::Done,
+        BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => State::More,
+        BrotliResult::ResultFailure => State::Broken,
+    };
+    Step { read, written, state }
+}
+
+fn zstd_decoder() -> Option<Decoder<'static>> {
+    let mut decoder = Decoder::new().ok()?;
+    decoder.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX)).ok()?;
+    Some(decoder)
+}
+
+fn zstd_step(decoder: &mut Decoder<'static>, input: &[u8], output: &mut [u8]) -> Step {
+    let mut from = InBuffer::around(input);
+    let mut to = OutBuffer::around(output);
+    let result = decoder.run(&mut from, &mut to);
+    let (read, written) = (from.pos(), to.pos());
+    let state = match result {
+        // A frame is over; another may follow.
+        Ok(0) => State::Pause,
+        Ok(_) => State::More,
+        Err(_) => State::Broken,
+    };
+    Step { read, written, state }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+
+    use super::*;
+
+    /// Decodes with steps of the given sizes; what came out, and whether it was the whole.
+    fn decode(codings: &[Coding], input: &[u8], in_max: usize, out_max: usize) -> (Vec<u8>, bool) {
+        let mut decoding = Decoding::new(codings, &input[..input.len().min(4)]);
+        let (mut rest, mut out) = (input, Vec::new());
+        loop {
+            let mut window = vec![0; out_max];
+            let step = decoding.step(&rest[..rest.len().min(in_max)], &mut window);
+            out.extend_from_slice(&window[..step.written]);
+            rest = &rest[step.read..];
+            let stuck = step.read == 0 && step.written == 0;
+            match step.state {
+                State::Done => return (out, true),
+                State::Broken => return (out, false),
+                State::Pause if stuck || rest.is_empty() && step.written == 0 => {
+                    return (out, true);
+                }
+                State::More if stuck => return (out, false),
+                _ => {}
+            }
+        }
+    }
+
+    fn gzip(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zlib(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn raw(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(plain: &[u8]) -> Vec<u8> {
+        ::zstd::encode_all(plain, 3).unwrap()
+    }
+
+    /// Text that compresses, but not to nothing.
+    fn text() -> Vec<u8> {
+        let words = ["wolf", "spider", "walks", "out", "and", "does", "not", "wait"];
+        let mut state = 1u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as usize
+        };
+        (0..80_000).flat_map(|_| words[random() % 8].bytes().chain(*b" ")).collect()
+    }
+
+    #[test]
+    fn every_coding_comes_back_whatever_the_size_of_the_steps() {
+        let plain = text()[..20_000].to_vec();
+        let cases: [(&[Coding], Vec<u8>); 7] = [
+            (&[Coding::Gzip], gzip(&plain)),
+            (&[Coding::Deflate], zlib(&plain)),
+            (&[Coding::Deflate], raw(&plain)),
+            (&[Coding::Zstd], zstd(&plain)),
+            (&[Coding::Gzip, Coding::Gzip], gzip(&gzip(&plain))),
+            (&[Coding::Deflate, Coding::Zstd], zstd(&zlib(&plain))),
+            (&[Coding::Zstd, Coding::Gzip], gzip(&zstd(&plain))),
+        ];
+        for (codings, coded) in &cases {
+            for (in_max, out_max) in [(usize::MAX, 1 << 20), (1000, 777), (1, 100), (50_000, 7)] {
+                let (out, whole) = decode(codings, coded, in_max, out_max);
+                assert!(whole, "{codings:?} {in_max} {out_max}");
+                assert!(out == plain, "{codings:?} {in_max} {out_max}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_stream_keeps_what_was_decoded() {
+        let plain = text();
+        let cases: [(&[Coding], Vec<u8>); 5] = [
+            (&[Coding::Gzip], gzip(&plain)),
+            (&[Coding::Deflate], zlib(&plain)),
+            (&[Coding::Deflate], raw(&plain)),
+            (&[Coding::Zstd], zstd(&plain)),
+            (&[Coding::Zstd, Coding::Gzip], gzip(&zstd(&plain))),
+        ];
+        for (codings, mut coded) in cases {
+            let cut = coded.len() * 3 / 4;
+            let (out, whole) = decode(codings, &coded[..cut], 4096, 4096);
+            assert!(!whole && plain.starts_with(&out), "{codings:?} cut");
+            assert!(out.len() > plain.len() / 4, "{codings:?} cut: {}", out.len());
+            for byte in &mut coded[cut..] {
+                *byte = 0xff;
+            }
+            let (out, _) = decode(codings, &coded, 4096, 4096);
+            assert!(out.len() > plain.len() / 4, "{codings:?} damaged: {}", out.len());
+        }
+    }
+
+    #[test]
+    fn members_and_frames_follow_each_other_and_garbage_behind_them_means_nothing() {
+        for in_max in [1, 7, usize::MAX] {
+            let two = [gzip(b"one "), gzip(b"two")].concat();
+            assert_eq!(decode(&[Coding::Gzip], &two, in_max, 9), (b"one two".to_vec(), true));
+            let two = [zstd(b"one "), zstd(b"two")].concat();
+            assert_eq!(decode(&[Coding::Zstd], &two, in_max, 9), (b"one two".to_vec(), true));
+            for garbage in [&b"\0\0\0\0"[..], b"garbage"] {
+                let coded = [&gzip(b"one"), garbage].concat();
+                assert_eq!(decode(&[Coding::Gzip], &coded, in_max, 9), (b"one".to_vec(), true));
+                let coded = [&zlib(b"one"), garbage].concat();
+                assert_eq!(decode(&[Coding::Deflate], &coded, in_max, 9), (b"one".to_vec(), true));
+                let coded = [&zstd(b"one"), garbage].concat();
+                assert_eq!(decode(&[Coding::Zstd], &coded, in_max, 9), (b"one".to_vec(), true));
+            }
+        }
+        let many = gzip(b"x").repeat(GZIP_MEMBERS_MAX + 10);
+        assert_eq!(decode(&[Coding::Gzip], &many, 999, 9).0.len(), GZIP_MEMBERS_MAX);
+    }
+
+    #[test]
+    fn brotli_is_understood() {
+        // By hand from RFC 7932: one meta-block, not compressed, then the empty last one.
+        let coded = [&[0xa0, 0x00, 0x10][..], b"wolf spider", &[0x03]].concat();
+        assert_eq!(decode(&[Coding::Brotli], &coded, 3, 4), (b"wolf spider".to_vec(), true));
+        assert!(!decode(&[Coding::Brotli], &coded[..9], 3, 4).1);
+        let coded = include_bytes!("../tests/fixtures/text.br");
+        let text = b"wolf spider walks out ".repeat(2000);
+        assert!(decode(&[Coding::Brotli], coded, 3, 1000) == (text, true));
+        // The mark of a large window, which only an extension of the format knows.
+        assert_eq!(decode(&[Coding::Brotli], &[0x11, 0x1e, 0, 0, 0], 9, 9), (vec![], false));
+    }
+
+    #[test]
+    fn a_zstd_window_beyond_eight_mebibytes_is_refused() {
+        let mut encoder = ::zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(27).unwrap();
+        encoder.write_all(&text()).unwrap();
+        let coded = encoder.finish().unwrap();
+        assert_eq!(decode(&[Coding::Zstd], &coded, 4096, 4096), (vec![], false));
+    }
+
+    #[test]
+    fn names_of_codings() {
+        assert_eq!(Coding::of(b" GZip "), Some(Coding::Gzip));
+        assert_eq!(Coding::of(b"x-gzip"), Some(Coding::Gzip));
+        assert_eq!(Coding::of(b"br"), Some(Coding::Brotli));
+        for plain in [&b"identity"[..], b"utf-8", b"none", b""] {
+            assert_eq!(Coding::of(plain), None);
+        }
+        assert!(!Coding::Gzip.fits(b"<html>") && Coding::Gzip.fits(&gzip(b"x")));
+        assert!(!Coding::Zstd.fits(b"<html>") && Coding::Zstd.fits(&zstd(b"x")));
+    }
+}

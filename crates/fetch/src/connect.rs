@@ -1,0 +1,173 @@
+//! How do we reach a server?
+//!
+//! One address, one port, no second guess: the guard is asked again, then exactly this address
+//! is connected, with TLS where the URL says so. ALPN offers HTTP/1.1 alone.
+//!
+//! Not here: whether a connection that is already open can serve (`pool`).
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
+};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use types::{CrawlUrl, Fault, Scheme};
+
+use crate::error::Error;
+use crate::record::Stream;
+use crate::settings::NetworkSettings;
+
+/// Servers whose TLS sessions are remembered, some KiB each: a visit that resumes one is
+/// spared most of the handshake.
+const TLS_SESSIONS_MAX: usize = 1024;
+
+/// Opens connections.
+pub(crate) struct Connector {
+    tls: TlsConnector,
+}
+
+/// A connection, and the version of TLS on it.
+pub(crate) struct Connected {
+    pub(crate) stream: Stream,
+    pub(crate) tls: Option<&'static str>,
+}
+
+/// Why there is none.
+pub(crate) enum ConnectError {
+    Fault(Fault),
+    /// We have as many files open as we may.
+    NoFiles,
+}
+
+impl Connector {
+    pub(crate) fn new(settings: &NetworkSettings) -> Result<Self, Error> {
+        Ok(Self { tls: TlsConnector::from(Arc::new(tls_config(settings)?)) })
+    }
+
+    pub(crate) async fn connect(
+        &self,
+        url: &CrawlUrl,
+        address: IpAddr,
+    ) -> Result<Connected, ConnectError> {
+        let tcp = TcpStream::connect(SocketAddr::new(address, url.port())).await;
+        let tcp = tcp.map_err(|error| connect_error(&error))?;
+        // A request is one small write: it should leave at once.
+        let nodelay = tcp.set_nodelay(true);
+        nodelay.map_err(|error| connect_error(&error))?;
+        match url.scheme() {
+            Scheme::Http => Ok(Connected { stream: Stream::Plain(tcp), tls: None }),
+            Scheme::Https => self.handshake(url, tcp).await.map_err(ConnectError::Fault),
+        }
+    }
+
+    async fn handshake(&self, url: &CrawlUrl, tcp: TcpStream) -> Result<Connected, Fault> {
+        let tls_fault = |why: String| Fault::Tls(why.into());
+        let host = url.host().trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| tls_fault(format!("`{host}` cannot stand in a certificate")))?;
+        let stream = self.tls.connect(name, tcp).await.map_err(|error| {
+            // The cause that rustls names beats the wrapper that tokio puts around it.
+            let cause = error.get_ref().map(ToString::to_string);
+            tls_fault(cause.unwrap_or_else(|| format!("handshake broken off: {error}")))
+        })?;
+        let tls = stream.get_ref().1.protocol_version().map(|version| match version {
+            ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => "TLS",
+        });
+        Ok(Connected { stream: Stream::Tls(Box::new(stream)), tls })
+    }
+}
+
+fn connect_error(error: &io::Error) -> ConnectError {
+    // EMFILE and ENFILE, which have no name in the standard library.
+    match error.raw_os_error() {
+        Some(23 | 24) if cfg!(unix) => ConnectError::NoFiles,
+        _ => ConnectError::Fault(Fault::Connect(error.to_string().into())),
+    }
+}
+
+fn tls_config(settings: &NetworkSettings) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Tls(error.to_string().into()))?;
+    let mut config = if settings.tls_verify {
+        let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        for path in &settings.tls_ca {
+            add_certificates(&mut roots, path)?;
+        }
+        builder.with_root_certificates(roots).with_no_client_auth()
+    } else {
+        let verifier = Arc::new(Anyone { provider });
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::in_memory_sessions(TLS_SESSIONS_MAX);
+    Ok(config)
+}
+
+fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<(), Error> {
+    let bad = |why: String| Error::TlsCa { path: path.into(), why: why.into() };
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|e| bad(e.to_string()))?;
+    let mut found = false;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|e| bad(e.to_string()))?;
+        roots.add(certificate).map_err(|e| bad(e.to_string()))?;
+        found = true;
+    }
+    match found {
+        true => Ok(()),
+        false => Err(bad("there is no certificate in it; PEM is expected".to_owned())),
+    }
+}
+
+/// Takes every certificate, for `network.tls_verify = false`.
+#[derive(Debug)]
+struct Anyone {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,297 @@
+//! What do the heads of request and answer say?
+//!
+//! The request's fields are put together here. The answer's head is read from the recorded bytes
+//! and not from hyper, which forgets the order of the fields; hyper has checked it before, so
+//! this reading is short.
+//!
+//! Informational answers (100 Continue, 103 Early Hints) and empty lines before the status line
+//! are no part of the answer: they are cut off the front of the record.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, TRANSFER_ENCODING, USER_AGENT,
+};
+use http::uri::PathAndQuery;
+use http::{Method, Uri};
+use http_body_util::Empty;
+use ports::{Purpose, Request};
+
+use crate::error::Error;
+use crate::settings::FetchSettings;
+
+const ACCEPT_PAGE: HeaderValue =
+    HeaderValue::from_static("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
+const ACCEPT_ROBOTS: HeaderValue = HeaderValue::from_static("text/plain,*/*;q=0.8");
+const ENCODINGS: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
+
+/// Fields that are ours alone: they say what is in the message, or steer the connection.
+const RESERVED: [&str; 9] = [
+    "host",
+    "connection",
+    "content-length",
+    "transfer-encoding",
+    "te",
+    "upgrade",
+    "expect",
+    "if-none-match",
+    "if-modified-since",
+];
+
+/// The fields that every request has.
+#[derive(Debug)]
+pub(crate) struct RequestFields {
+    user_agent: HeaderValue,
+    extra: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl RequestFields {
+    pub(crate) fn new(user_agent: &str, settings: &FetchSettings) -> Result<Self, Error> {
+        let bad = |name: &str, why: &str| Error::Header { name: name.into(), why: why.into() };
+        let user_agent = HeaderValue::from_str(user_agent)
+            .map_err(|_| bad("user-agent", "its value is not printable ASCII"))?;
+        let mut extra = Vec::with_capacity(settings.headers.len());
+        for (name, value) in &settings.headers {
+            let lower = name.to_ascii_lowercase();
+            if RESERVED.contains(&&*lower) {
+                return Err(bad(name, "lycosa sets it itself"));
+            }
+            let value = HeaderValue::from_str(value)
+                .map_err(|_| bad(name, "its value is not printable ASCII"))?;
+            let name = HeaderName::from_bytes(lower.as_bytes())
+                .map_err(|_| bad(name, "this is not a field name"))?;
+            extra.push((name, value));
+        }
+        Ok(Self { user_agent, extra })
+    }
+
+    /// The request as hyper takes it; none if the URL cannot be written as one.
+    pub(crate) fn request(&self, request: &Request) -> Option<http::Request<Empty<Bytes>>> {
+        let url = &request.url;
+        let path = Bytes::copy_from_slice(url.path_and_query().as_bytes());
+        let path = PathAndQuery::from_maybe_shared(path).ok()?;
+        let accept = match request.purpose {
+            Purpose::Page => ACCEPT_PAGE,
+            Purpose::Robots => ACCEPT_ROBOTS,
+        };
+        let mut fields = HeaderMap::with_capacity(8);
+        fields.insert(HOST, HeaderValue::from_str(url.authority()).ok()?);
+        fields.insert(USER_AGENT, self.user_agent.clone());
+        fields.insert(ACCEPT, accept);
+        fields.insert(ACCEPT_ENCODING, ENCODINGS);
+        for (name, value) in &self.extra {
+            fields.insert(name, value.clone());
+        }
+        // A validator that is not printable was never a good one: ask plainly then.
+        let validator = |text: &Option<Box<str>>| HeaderValue::from_str(text.as_deref()?).ok();
+        if let Some(etag) = validator(&request.validators.etag) {
+            fields.insert(IF_NONE_MATCH, etag);
+        }
+        if let Some(date) = validator(&request.validators.last_modified) {
+            fields.insert(IF_MODIFIED_SINCE, date);
+        }
+        let mut built = http::Request::new(Empty::new());
+        *built.method_mut() = Method::GET;
+        *built.uri_mut() = Uri::from(path);
+        *built.headers_mut() = fields;
+        Some(built)
+    }
+}
+
+/// Where the final answer's head lies in what was received; none while it is incomplete.
+pub(crate) fn locate(received: &[u8]) -> Option<Range<usize>> {
+    let mut start = 0;
+    loop {
+        let blank = received[start..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+        start += blank.count();
+        let end = start + head_end(&received[start..])?;
+        if !is_informational(&received[start..end]) {
+            return Some(start..end);
+        }
+        start = end;
+    }
+}
+
+/// The length of a head that starts here, its empty line included. Lines may end without a
+/// carriage return, as hyper also takes them.
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += bytes[at..].iter().position(|&byte| byte == b'\n')? + 1;
+        match bytes[at..] {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+}
+
+/// 1xx, but not 101, which is the last word of a connection.
+fn is_informational(head: &[u8]) -> bool {
+    let status = head
+        .split(|&byte| byte == b' ')
+        .find(|part| !part.is_empty() && !part.starts_with(b"HTTP/"));
+    matches!(status.map(<[u8]>::trim_ascii_end), Some([b'1', b, c, ..])
+        if (*b, *c) != (b'0', b'1'))
+}
+
+/// The fields of a head: names in lower case, in the order of the wire. A folded line continues
+/// the one before; a line that is no field is skipped, as hyper does.
+pub(crate) fn fields(head: &[u8]) -> Vec<(Box<str>, Box<[u8]>)> {
+    let mut fields: Vec<(Box<str>, Box<[u8]>)> = Vec::with_capacity(16);
+    let lines = head.split(|&byte| byte == b'\n').skip(1);
+    for line in lines {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let [b' ' | b'\t', ..] = line {
+            if let Some((_, value)) = fields.last_mut() {
+                *value = [&**value, line.trim_ascii()].join(&b' ').into();
+            }
+            continue;
+        }
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let Ok(name) = std::str::from_utf8(line[..colon].trim_ascii_end()) else { continue };
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            continue;
+        }
+        let mut name: Box<str> = name.into();
+        name.make_ascii_lowercase();
+        fields.push((name, line[colon + 1..].trim_ascii().into()));
+    }
+    fields
+}
+
+/// The media type of a `Content-Type` value, without parameters, in lower case.
+pub(crate) fn media_type(value: &[u8]) -> String {
+    let end = value.iter().position(|&byte| byte == b';').unwrap_or(value.len());
+    String::from_utf8_lossy(value[..end].trim_ascii()).to_ascii_lowercase()
+}
+
+/// How long a server says that it keeps the connection (`Keep-Alive: timeout=5`).
+pub(crate) fn keep_alive(fields: &HeaderMap) -> Option<Duration> {
+    let value = fields.get("keep-alive")?.to_str().ok()?;
+    let mut parts = value.split(',').filter_map(|part| part.split_once('='));
+    let (_, secs) = parts.find(|(name, _)| name.trim().eq_ignore_ascii_case("timeout"))?;
+    secs.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Whether chunks delimit the body: `chunked` is the last of its transfer codings.
+pub(crate) fn is_chunked(fields: &HeaderMap) -> bool {
+    let last = fields.get_all(TRANSFER_ENCODING).iter().next_back();
+    let token = last.and_then(|value| value.as_bytes().rsplit(|&byte| byte == b',').next());
+    token.is_some_and(|token| token.trim_ascii().eq_ignore_ascii_case(b"chunked"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use types::{CrawlUrl, Validators};
+
+    use super::*;
+
+    fn plain() -> RequestFields {
+        RequestFields::new("test", &FetchSettings::default()).unwrap()
+    }
+
+    fn ask(url: &str) -> Request {
+        Request {
+            url: CrawlUrl::parse(url).unwrap(),
+            address: Ipv4Addr::LOCALHOST.into(),
+            purpose: Purpose::Page,
+            validators: Validators::default(),
+        }
+    }
+
+    #[test]
+    fn every_canonical_url_can_be_requested_as_it_is_written() {
+        // Whatever WHATWG leaves unescaped must pass hyper's own, narrower idea of a path.
+        for byte in 0x20..0x7fu8 {
+            let byte = char::from(byte);
+            for url in [format!("http://a.test/x{byte}y"), format!("http://a.test/?q={byte}y")] {
+                let request = ask(&url);
+                let built = plain().request(&request);
+                let built = built.unwrap_or_else(|| panic!("{url}"));
+                assert_eq!(built.uri().to_string(), request.url.path_and_query(), "{url}");
+            }
+        }
+        for url in ["http://a.test//", "http://a.test/ä?ö", "http://a.test/*", "http://a.test/%"]
+        {
+            let request = ask(url);
+            let built = plain().request(&request).unwrap();
+            assert_eq!(built.uri().to_string(), request.url.path_and_query());
+        }
+    }
+
+    #[test]
+    fn extra_fields_are_added_or_replace_ours_but_never_steer_the_message() {
+        let settings = |name: &str, value: &str| FetchSettings {
+            headers: [(name.to_owned(), value.to_owned())].into(),
+            ..FetchSettings::default()
+        };
+        let fields = RequestFields::new("test", &settings("Accept", "text/plain")).unwrap();
+        let built = fields.request(&ask("http://a.test/")).unwrap();
+        assert_eq!(built.headers()[ACCEPT], "text/plain");
+        for (name, value) in
+            [("Host", "b.test"), ("Content-Length", "1"), ("a b", "c"), ("a", "\n")]
+        {
+            assert!(RequestFields::new("test", &settings(name, value)).is_err(), "{name}");
+        }
+        assert!(RequestFields::new("a\nb", &FetchSettings::default()).is_err());
+    }
+
+    #[test]
+    fn the_head_of_the_final_answer_is_found() {
+        let check = |received: &str, want: Option<&str>| {
+            assert_eq!(locate(received.as_bytes()).map(|range| &received[range]), want);
+        };
+        check("HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody", Some("HTTP/1.1 200 OK\r\nA: b\r\n\r\n"));
+        check("HTTP/1.1 200 OK\nA: b\n\nbody\n\n", Some("HTTP/1.1 200 OK\nA: b\n\n"));
+        check("HTTP/1.1 200\r\n\r\n", Some("HTTP/1.1 200\r\n\r\n"));
+        check("HTTP/1.1 101 Up\r\n\r\n", Some("HTTP/1.1 101 Up\r\n\r\n"));
+        check("\r\n\nHTTP/1.1 200 OK\r\n\r\n", Some("HTTP/1.1 200 OK\r\n\r\n"));
+        check(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 404 No\r\n\r\n",
+            Some("HTTP/1.1 404 No\r\n\r\n"),
+        );
+        check("HTTP/1.1 100\r\n\r\n\r\nHTTP/1.1 200\r\n\r\n", Some("HTTP/1.1 200\r\n\r\n"));
+        check("HTTP/1.1 100 Continue\r\n\r\n", None);
+        check("HTTP/1.1 200 OK\r\nA: b\r\n", None);
+        check("", None);
+    }
+
+    #[test]
+    fn fields_keep_their_order_and_repeats() {
+        let head = b"HTTP/1.1 200 OK\r\nServer: x\r\nSet-Cookie: a=1\r\nVary:Accept\r\n\
+            set-cookie:  b=2 \r\nnonsense\r\nX-Bytes: \xff\r\nX-Long: one\r\n  two\r\nName : y\r\n\r\n";
+        let got = fields(head);
+        let got: Vec<(&str, &[u8])> = got.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let want: [(&str, &[u8]); 7] = [
+            ("server", b"x"),
+            ("set-cookie", b"a=1"),
+            ("vary", b"Accept"),
+            ("set-cookie", b"b=2"),
+            ("x-bytes", b"\xff"),
+            ("x-long", b"one two"),
+            ("name", b"y"),
+        ];
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn small_values() {
+        assert_eq!(media_type(b" Text/HTML ; charset=utf-8"), "text/html");
+        let secs = |text: &'static str| {
+            let fields = HeaderMap::from_iter([(
+                HeaderName::from_static("keep-alive"),
+                HeaderValue::from_static(text),
+            )]);
+            keep_alive(&fields).map(|span| span.as_secs())
+        };
+        assert_eq!(secs("timeout=5, max=100"), Some(5));
+        assert_eq!(secs("max=100, Timeout = 15"), Some(15));
+        assert_eq!(secs("300"), None);
+    }
+}

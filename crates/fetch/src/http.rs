@@ -1,0 +1,316 @@
+//! One request, one answer, byte for byte: the fetcher over real sockets.
+//!
+//! Each visit in turn: may we go there, is there memory, is a connection open, what came, and
+//! what is in it. The parts know nothing of each other; this file is where they meet.
+//!
+//! Always: one connection per host, one request per visit. A visit is tried a second time, on a
+//! fresh connection, only if the first had been closed by the server before a byte was written;
+//! when in doubt it is not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hyper::client::conn::http1;
+use ports::{Clock, Ended, Exchange, Fetcher, Protocol, Request, Response, Times};
+use tokio::time::{Instant, timeout_at};
+use types::{ByteSize, Fault, Timestamp};
+
+use crate::body::{BodyReader, Coded};
+use crate::budget::{Budget, Hold};
+use crate::connect::{ConnectError, Connector};
+use crate::error::Error;
+use crate::exchange::{Answer, Connection, Driven, Recorded, Terms};
+use crate::guard::Guard;
+use crate::head::{self, RequestFields};
+use crate::limits::{ByteLimits, Limit, Pace, TimeLimits};
+use crate::pool::Pool;
+use crate::settings::{FetchSettings, NetworkSettings};
+
+/// Memory that a visit has before it begins: most pages, compressed, need no more.
+const FIRST_BYTES: usize = 32 << 10;
+
+/// What a fetcher is made of.
+pub struct FetcherOptions {
+    pub network: NetworkSettings,
+    pub fetch: FetchSettings,
+    /// The whole `User-Agent` header.
+    pub user_agent: String,
+    /// How much of a robots.txt is read (`robots.bytes_max`).
+    pub robots_bytes_max: ByteSize,
+    pub guard: Arc<Guard>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Fetches over HTTP/1.1, with or without TLS.
+pub struct HttpFetcher {
+    guard: Arc<Guard>,
+    clock: Arc<dyn Clock>,
+    fields: RequestFields,
+    times: TimeLimits,
+    bytes: ByteLimits,
+    budget: Arc<Budget>,
+    connector: Connector,
+    builder: http1::Builder,
+    pool: Arc<Pool>,
+    reader: BodyReader,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    opened: AtomicU64,
+    reused: AtomicU64,
+    stale: AtomicU64,
+}
+
+/// What a fetcher has done, and holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FetchStats {
+    /// Connections opened since the start.
+    pub opened: u64,
+    /// Visits that took one that was open.
+    pub reused: u64,
+    /// Open connections that turned out to be closed when they were to be used.
+    pub stale: u64,
+    /// Connections that wait for their host's next visit.
+    pub waiting: usize,
+    /// Bytes of the common budget that are in use.
+    pub held_bytes: usize,
+}
+
+impl HttpFetcher {
+    pub fn new(options: &FetcherOptions) -> Result<Self, Error> {
+        let FetcherOptions { network, fetch, user_agent, robots_bytes_max, guard, clock } = options;
+        let bytes = ByteLimits::new(fetch, robots_bytes_max.as_len());
+        let mut builder = http1::Builder::new();
+        builder
+            .title_case_headers(true)
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .allow_spaces_after_header_name_in_responses(true)
+            .ignore_invalid_headers_in_responses(true)
+            .max_buf_size(bytes.head + (16 << 10))
+            .max_header_size(bytes.head);
+        // hyper has room for 100 fields on the stack; another number costs an allocation.
+        if fetch.headers_max != 100 {
+            builder.max_headers(fetch.headers_max);
+        }
+        Ok(Self {
+            guard: Arc::clone(guard),
+            clock: Arc::clone(clock),
+            fields: RequestFields::new(user_agent, fetch)?,
+            times: TimeLimits::new(network),
+            bytes,
+            budget: Arc::new(Budget::new(fetch.memory_max.as_len())),
+            connector: Connector::new(network)?,
+            builder,
+            pool: Arc::new(Pool::new(network.keep_alive.get(), network.keep_alive_max)),
+            reader: BodyReader::new(fetch.decoded_ratio_max),
+            counts: Counts::default(),
+        })
+    }
+
+    pub fn stats(&self) -> FetchStats {
+        FetchStats {
+            opened: self.counts.opened.load(Ordering::Relaxed),
+            reused: self.counts.reused.load(Ordering::Relaxed),
+            stale: self.counts.stale.load(Ordering::Relaxed),
+            waiting: self.pool.len(),
+            held_bytes: self.budget.held_bytes(),
+        }
+    }
+
+    /// Closes the connections that wait for a next visit; how many there were. Visits under way
+    /// go on.
+    pub fn close_idle(&self) -> usize {
+        self.pool.close_all()
+    }
+
+    async fn visit(
+        &self,
+        request: &Request,
+        mut hold: Hold,
+        visit: &mut Visit<'_>,
+    ) -> Result<Exchange, Fault> {
+        let begun = Instant::now();
+        let mut open = self.pool.take(&request.url, request.address);
+        loop {
+            let message = self.fields.request(request);
+            let message = message.ok_or(Fault::Ours("its URL makes no request".into()))?;
+            let reused = open.is_some();
+            let mut connection = match open.take() {
+                Some(connection) => connection,
+                None => self.open(request, begun).await?,
+            };
+            visit.tls = connection.tls;
+            let pace = Pace::new(&self.times, begun, Instant::now());
+            let mut terms = Terms { pace, bytes: &self.bytes, purpose: request.purpose };
+            let (at, callback) = (&mut visit.sent, &mut *visit.callback);
+            let mut sent = |now| {
+                *at = Some(now);
+                callback(now);
+            };
+            let driven = connection.exchange(message, &mut terms, &mut hold, &mut sent).await;
+            let record = connection.take_record();
+            if reused {
+                let count = match driven {
+                    Driven::Stale => &self.counts.stale,
+                    _ => &self.counts.reused,
+                };
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            match driven {
+                // It can happen once: the next connection is a fresh one.
+                Driven::Stale if reused => {}
+                Driven::Stale => return Err(Fault::Reset("closed before the request".into())),
+                Driven::Broken(fault) => {
+                    return Ok(visit.broken(self.clock.now(), record, Ended::Broken(fault)));
+                }
+                Driven::Answered(answer) => {
+                    let ended = match answer.truncated {
+                        None => record.last_read_at,
+                        Some(_) => None,
+                    };
+                    let ended = ended.unwrap_or_else(|| self.clock.now());
+                    if let Some(server_says) = answer.reusable {
+                        self.pool.put(&request.url, request.address, connection, server_says);
+                    } else {
+                        drop(connection);
+                    }
+                    let times = visit.times(record.first_byte_at, ended);
+                    return Ok(self.answered(times, visit.tls, answer, record, hold).await);
+                }
+            }
+        }
+    }
+
+    /// Opens a connection within its time.
+    async fn open(&self, request: &Request, begun: Instant) -> Result<Connection, Fault> {
+        let deadline = begun + self.times.connect;
+        let connect =
+            || timeout_at(deadline, self.connector.connect(&request.url, request.address));
+        let timeout = |_| Fault::Timeout(Limit::Connect.name().into());
+        let mut connected = connect().await.map_err(timeout)?;
+        if let Err(ConnectError::NoFiles) = connected {
+            // Those that wait are a convenience, this one is needed.
+            let closed = self.pool.close_all();
+            tracing::warn!(closed, "no more files may be opened: closed idle connections");
+            connected = connect().await.map_err(timeout)?;
+        }
+        let connected = connected.map_err(|error| match error {
+            ConnectError::Fault(fault) => fault,
+            ConnectError::NoFiles => Fault::Connect("we have too many files open".into()),
+        })?;
+        self.counts.opened.fetch_add(1, Ordering::Relaxed);
+        Connection::new(connected, &self.builder, &self.clock).await
+    }
+
+    /// Cuts the record to the answer and reads its body.
+    async fn answered(
+        &self,
+        times: Times,
+        tls: Option<&'static str>,
+        answer: Answer,
+        record: Recorded,
+        mut hold: Hold,
+    ) -> Exchange {
+        let mut received = record.received;
+        // A short answer in a large buffer would hold memory for nothing while it is read.
+        if received.capacity() > 2 * received.len() {
+            received.shrink_to_fit();
+        }
+        hold.shrink_to(received.capacity());
+        let wire = Bytes::from(received).slice(answer.head.start..answer.end);
+        let head_bytes = answer.head.len();
+        let headers = head::fields(&wire[..head_bytes]);
+        let coded = Coded {
+            wire: &wire,
+            start: head_bytes,
+            chunked: answer.chunked,
+            headers: &headers,
+            limit: answer.limits.decoded,
+        };
+        let plain = self.reader.read(&coded, &mut hold).await;
+        let body_cut = plain.cut || answer.truncated.is_some();
+        let response = Response {
+            status: answer.status.as_u16(),
+            headers,
+            head_bytes,
+            body: plain.body,
+            truncated: answer.truncated,
+            body_cut,
+            wire,
+        };
+        Exchange {
+            times,
+            protocol: answer.protocol,
+            tls,
+            request: record.sent.into(),
+            response: Some(response),
+            end: Ended::Answered,
+            hold: Some(Box::new(hold)),
+        }
+    }
+}
+
+#[async_trait]
+impl Fetcher for HttpFetcher {
+    async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange {
+        let mut visit = Visit { started: self.clock.now(), sent: None, tls: None, callback: sent };
+        if let Err(refused) = self.guard.check(request.address, request.url.port()) {
+            let refusal = self.guard.refusal(refused);
+            return visit.broken(visit.started, Recorded::default(), Ended::Refused(refusal));
+        }
+        // Waiting for memory is a pause of ours: nobody is connected yet, no clock runs.
+        let hold = self.budget.hold(FIRST_BYTES).await;
+        visit.started = self.clock.now();
+        match self.visit(&request, hold, &mut visit).await {
+            Ok(exchange) => exchange,
+            Err(fault) => visit.broken(self.clock.now(), Recorded::default(), Ended::Broken(fault)),
+        }
+    }
+}
+
+/// What is known of a visit while it is under way.
+struct Visit<'a> {
+    started: Timestamp,
+    sent: Option<Timestamp>,
+    tls: Option<&'static str>,
+    callback: &'a mut (dyn FnMut(Timestamp) + Send),
+}
+
+impl Visit<'_> {
+    fn times(&self, first_byte: Option<Timestamp>, ended: Timestamp) -> Times {
+        Times { started: self.started, sent: self.sent, first_byte, ended }
+    }
+
+    fn broken(&self, now: Timestamp, record: Recorded, end: Ended) -> Exchange {
+        Exchange {
+            times: self.times(record.first_byte_at, now),
+            protocol: Protocol::Http11,
+            tls: self.tls,
+            request: record.sent.into(),
+            response: None,
+            end,
+            hold: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for HttpFetcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpFetcher").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for FetcherOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FetcherOptions")
+            .field("network", &self.network)
+            .field("fetch", &self.fetch)
+            .field("user_agent", &self.user_agent)
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,284 @@
+//! What exactly went over the wire?
+//!
+//! A [`Recorder`] sits between hyper and the (decrypted) stream. It reads into a [`Tape`] and
+//! hands hyper a copy, so the tape is the wire: what hyper makes of it changes nothing. The tape
+//! also keeps the times of the socket, and stops reading when its room is used up.
+//!
+//! A gate keeps the request back until its visit says that it may leave. Until then nothing may
+//! have come from the other side either: an open connection that has something to read (its end,
+//! usually) is dead, and this is known for certain before a byte is sent.
+//!
+//! Always: `received` holds at most `room` bytes. Nothing is written while the gate is closed.
+//!
+//! Not here: what the bytes mean (`exchange`, `head`).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::BufMut;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use ports::Clock;
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::client::TlsStream;
+use types::Timestamp;
+
+/// Most bytes of one read, so that one fast server does not hold up the others.
+const READ_BYTES_MAX: usize = 64 << 10;
+/// Most bytes hyper is given at once. Its own buffer doubles whenever it is filled to the brim;
+/// one byte less than its first size keeps it small, also in connections that wait.
+const HAND_BYTES_MAX: usize = 8191;
+
+/// The bytes and times of one exchange.
+pub(crate) struct Tape {
+    clock: Arc<dyn Clock>,
+    pub(crate) sent: Vec<u8>,
+    pub(crate) received: Vec<u8>,
+    /// How much of `received` hyper was given.
+    handed: usize,
+    /// How long `received` may get.
+    room: usize,
+    /// Reading stopped because the room is used up.
+    full: bool,
+    gate: Gate,
+    /// The connection has served before.
+    reused: bool,
+    pub(crate) first_byte_at: Option<Timestamp>,
+    /// When something was last read, the end included.
+    pub(crate) last_read_at: Option<Timestamp>,
+    last_read: Option<Instant>,
+    /// The other side has closed, or broken off.
+    pub(crate) ended: Option<Ending>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Closed,
+    /// hyper wants to write.
+    Knocking,
+    Open,
+}
+
+/// How the other side stopped sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Closed,
+    Broken(io::ErrorKind),
+}
+
+impl Tape {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            sent: Vec::new(),
+            received: Vec::new(),
+            handed: 0,
+            room: 0,
+            full: false,
+            gate: Gate::Closed,
+            reused: false,
+            first_byte_at: None,
+            last_read_at: None,
+            last_read: None,
+            ended: None,
+        }
+    }
+
+    /// Makes ready for an exchange that may receive `room` bytes.
+    pub(crate) fn begin(&mut self, room: usize) {
+        self.sent = Vec::with_capacity(512);
+        self.received = Vec::new();
+        self.handed = 0;
+        self.room = room;
+        self.full = false;
+        self.gate = Gate::Closed;
+        self.first_byte_at = None;
+        self.last_read_at = None;
+        self.last_read = None;
+        self.ended = None;
+    }
+
+    /// Ends an exchange whose connection is to serve again.
+    pub(crate) fn rest(&mut self) {
+        self.gate = Gate::Closed;
+        self.reused = true;
+    }
+
+    /// Lets the request leave, if it is waiting to.
+    pub(crate) fn open_gate(&mut self) -> bool {
+        let knocking = self.gate == Gate::Knocking;
+        if knocking {
+            self.gate = Gate::Open;
+        }
+        knocking
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+
+    pub(crate) fn widen(&mut self, room: usize) {
+        debug_assert!(room >= self.room, "room does not shrink");
+        self.room = room;
+        self.full = false;
+    }
+
+    /// Bytes that came but that hyper has not even looked at.
+    pub(crate) fn unread(&self) -> usize {
+        self.received.len() - self.handed
+    }
+
+    /// How much came, and when the last of it.
+    pub(crate) fn progress(&self) -> (usize, Option<Instant>) {
+        (self.received.len(), self.last_read)
+    }
+
+    /// Reads more from the stream; zero bytes are its end.
+    fn fill(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let left = self.room.saturating_sub(self.received.len());
+        if left == 0 {
+            self.full = true;
+            // No one is told to wake us: whoever drives the exchange asks `is_full`.
+            return Poll::Pending;
+        }
+        // All of the room at once: it was granted for this, and it grows in large steps.
+        self.received.reserve_exact(left);
+        let mut buffer = (&mut self.received).limit(left.min(READ_BYTES_MAX));
+        let result = match stream {
+            Stream::Plain(tcp) => ready!(pin!(tcp.read_buf(&mut buffer)).poll(cx)),
+            Stream::Tls(tls) => ready!(pin!(tls.read_buf(&mut buffer)).poll(cx)),
+        };
+        let now = self.clock.now();
+        self.last_read_at = Some(now);
+        self.last_read = Some(Instant::now());
+        match result {
+            Ok(0) => self.ended = Some(Ending::Closed),
+            Ok(_) => {
+                self.first_byte_at.get_or_insert(now);
+            }
+            Err(error) => {
+                self.ended = Some(Ending::Broken(error.kind()));
+                return Poll::Ready(Err(error));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The tape, shared by the recorder inside hyper's connection and whoever drives it. Both are in
+/// one task, so the lock is never waited for.
+#[derive(Clone)]
+pub(crate) struct SharedTape(Arc<Mutex<Tape>>);
+
+impl SharedTape {
+    pub(crate) fn new(tape: Tape) -> Self {
+        Self(Arc::new(Mutex::new(tape)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Tape> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    /// Ready when there is something to read, which before a request means the end.
+    ///
+    /// Asks the kernel itself: tokio would answer from its last look, and the other side may have
+    /// closed since. For TLS the bytes would be a farewell, or a late ticket; either way a new
+    /// connection is the safe choice.
+    fn poll_silence(&self) -> Poll<io::Result<()>> {
+        let tcp = match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+        };
+        match SockRef::from(tcp).peek(&mut [MaybeUninit::uninit()]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(_) => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+/// The stream as hyper sees it.
+pub(crate) struct Recorder {
+    stream: Stream,
+    tape: SharedTape,
+}
+
+impl Recorder {
+    pub(crate) fn new(stream: Stream, tape: SharedTape) -> Self {
+        Self { stream, tape }
+    }
+}
+
+impl Read for Recorder {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut cursor: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let mut tape = this.tape.lock();
+        if tape.unread() == 0 {
+            match (tape.gate, tape.reused) {
+                (Gate::Open, _) => ready!(tape.fill(&mut this.stream, cx))?,
+                (_, true) => return this.stream.poll_silence(),
+                (_, false) => return Poll::Pending,
+            }
+        }
+        let end = tape.received.len().min(tape.handed + cursor.remaining().min(HAND_BYTES_MAX));
+        cursor.put_slice(&tape.received[tape.handed..end]);
+        tape.handed = end;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Recorder {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let mut tape = this.tape.lock();
+        if tape.gate != Gate::Open {
+            tape.gate = Gate::Knocking;
+            // Not woken: whoever drives the exchange asks `open_gate`.
+            return Poll::Pending;
+        }
+        let written = ready!(match &mut this.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Stream::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+        })?;
+        tape.sent.extend_from_slice(&bytes[..written]);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
+            Stream::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Stream::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        }
+    }
+}

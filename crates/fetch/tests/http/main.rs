@@ -1,0 +1,9 @@
+//! The fetcher against small servers on loopback.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+
+mod limits;
+mod reuse;
+mod support;
+mod tls;
+mod wire;
