@@ -127,6 +127,7 @@ fn robots_step(
 fn trouble(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Failed(Failure { fault, .. }) => fault.to_string(),
+        Outcome::Refused(refusal) => refusal.to_string(),
         other => match other.answer() {
             Some(answer) => format!("the server answered {}", answer.status),
             None => Fault::BadHttp("no answer".into()).to_string(),

@@ -19,8 +19,11 @@ use local::sim_disk::Chance;
 use lycosa_engine::{Ending, EngineError};
 use ports::Clock;
 use ports::shard_store::ScanCursor;
-use simweb::{Ask, Dns, Door, FaultKind, Faults, Plan, Web, World, WorldSpec, checks};
-use types::{HumanDuration, State};
+use simweb::{
+    Ask, Dns, Door, Entry, FaultKind, Faults, Place, Plan, Truth, Web, World, WorldSpec, checks,
+};
+use types::record::Retirement;
+use types::{Fault, HumanDuration, State};
 
 /// What a run has seen, over all its seeds.
 #[derive(Debug, Default)]
@@ -49,7 +52,8 @@ impl Counting {
 impl Web for Counting {
     fn resolve(&self, host: &str) -> Dns {
         let dns = self.world.resolve(host);
-        if !matches!(&dns, Dns::Addresses { addresses, .. } if addresses.iter().all(|a| a.is_loopback())) {
+        if !matches!(&dns, Dns::Addresses { addresses, .. } if addresses.iter().all(|a| a.is_loopback()))
+        {
             self.count(host, "/");
         }
         dns
@@ -77,6 +81,7 @@ fn whatever_dies_nothing_is_lost_doubled_or_rude() {
     let from = number("LYCOSA_SIM_FROM", 0);
     let seeds = number("LYCOSA_SIM_SEEDS", 1_000);
     let seen = Mutex::new(Seen::default());
+    let failed = Mutex::new(Vec::new());
     let next = std::sync::atomic::AtomicU64::new(from);
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let started = std::time::Instant::now();
@@ -88,18 +93,27 @@ fn whatever_dies_nothing_is_lost_doubled_or_rude() {
                     if seed >= from + seeds {
                         break;
                     }
-                    let guard = Replay(seed);
-                    one_seed(seed, &seen);
-                    std::mem::forget(guard);
+                    if std::env::var_os("LYCOSA_SIM_TRACE").is_some() {
+                        eprintln!("seed {seed}");
+                    }
+                    let run = std::panic::AssertUnwindSafe(|| one_seed(seed, &seen));
+                    if std::panic::catch_unwind(run).is_err() {
+                        failed.lock().unwrap().push(seed);
+                    }
                 }
             });
         }
     });
-    let seen = seen.into_inner().unwrap();
+    let failed = failed.into_inner().unwrap();
+    for seed in &failed {
+        println!("seed {seed} failed; again: LYCOSA_SIM_FROM={seed} LYCOSA_SIM_SEEDS=1 {COMMAND}");
+    }
+    let seen = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let elapsed = started.elapsed().as_secs_f64();
     println!("{} seeds, {} visits in {elapsed:.1} s on {threads} threads", seen.seeds, seen.visits);
     println!("deaths: {:?}; pages fetched again: {}", seen.deaths, seen.refetches);
     println!("faults met: {:?}", seen.faults);
+    assert!(failed.is_empty(), "{} of {seeds} seeds failed: {failed:?}", failed.len());
     if seeds >= 100 {
         let missing: Vec<_> =
             FaultKind::ALL.iter().filter(|kind| !seen.faults.contains_key(kind)).collect();
@@ -108,17 +122,7 @@ fn whatever_dies_nothing_is_lost_doubled_or_rude() {
     }
 }
 
-/// Says how to run a seed again when it fails.
-struct Replay(u64);
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        eprintln!(
-            "\nseed {0} failed; again: LYCOSA_SIM_FROM={0} LYCOSA_SIM_SEEDS=1 cargo test -p lycosa-engine --test sim\n",
-            self.0
-        );
-    }
-}
+const COMMAND: &str = "cargo test -p lycosa-engine --test sim";
 
 #[test]
 fn a_seed_replays_to_the_same_journal() {
@@ -146,10 +150,8 @@ fn spec(seed: u64, chance: &mut Chance) -> WorldSpec {
 
 fn one_seed(seed: u64, seen: &Mutex<Seen>) -> String {
     let mut chance = Chance(seed ^ 0x51ed_270b);
-    let world = Arc::new(Counting {
-        world: World::new(spec(seed, &mut chance)),
-        met: Mutex::default(),
-    });
+    let world =
+        Arc::new(Counting { world: World::new(spec(seed, &mut chance)), met: Mutex::default() });
     let web: Arc<dyn Web> = Arc::clone(&world) as Arc<dyn Web>;
     let journal = in_virtual_time(async {
         let mut machine = Machine::new(seed, web);
@@ -162,7 +164,7 @@ fn one_seed(seed: u64, seen: &Mutex<Seen>) -> String {
         let seeds = world.world.seeds(1 + chance.below(3) as usize);
         let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
         let deaths = 3 + chance.below(3);
-        let mut died = BTreeMap::new();
+        let mut died: BTreeMap<&'static str, u64> = BTreeMap::new();
         for _ in 0..deaths {
             let how = die(&machine, &seeds, &mut chance).await;
             *died.entry(how).or_default() += 1;
@@ -170,14 +172,18 @@ fn one_seed(seed: u64, seen: &Mutex<Seen>) -> String {
         }
         let ending = machine.run(&seeds).await;
         assert_eq!(ending.unwrap(), Ending::Done, "seed {seed}");
-        judge(&machine, &world.world, &seeds, deaths, seed, seen);
-        let mut seen = seen.lock().unwrap();
+        let oracle = world.world.oracle(
+            &seeds.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>(),
+            &simweb::Rules::default(),
+        );
+        judge(&machine, &world.world, &oracle, deaths, seed, seen);
+        let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (how, times) in died {
             *seen.deaths.entry(how).or_default() += times;
         }
         machine.journal.table()
     });
-    let mut seen = seen.lock().unwrap();
+    let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (kind, times) in &*world.met.lock().unwrap() {
         *seen.faults.entry(*kind).or_default() += times;
     }
@@ -197,7 +203,7 @@ async fn die(machine: &Machine, seeds: &[&str], chance: &mut Chance) -> &'static
         2 => {
             let time = Duration::from_millis(chance.below(60_000));
             live_until(machine, seeds, time).await;
-            machine.disk.crash(chance.next());
+            machine.disk.crash(chance.throw());
             "power lost"
         }
         3 => {
@@ -207,7 +213,11 @@ async fn die(machine: &Machine, seeds: &[&str], chance: &mut Chance) -> &'static
                 Ok(Ending::Done) => {} // it was done before so many writes
                 other => panic!("{other:?}"),
             }
-            if chance.below(2) == 0 { machine.disk.kill() } else { machine.disk.crash(chance.next()) }
+            if chance.below(2) == 0 {
+                machine.disk.kill()
+            } else {
+                machine.disk.crash(chance.throw())
+            }
             "died at a write"
         }
         _ => {
@@ -230,6 +240,31 @@ async fn live_until(machine: &Machine, seeds: &[&str], time: Duration) {
     let _ = tokio::time::timeout(time, engine.run()).await;
 }
 
+/// A host's requests from the one that brought its robots.txt on: before, nobody could know
+/// which pause it asks for.
+fn since_rules_are_known(entries: &[Entry], world: &World) -> Vec<Entry> {
+    let is_robots = |entry: &Entry| {
+        let (tls, port) = (entry.tls, entry.port);
+        let (host, target) = (entry.host.to_string(), entry.path.to_string());
+        entry.is_robots() || world.is_robots_hop(&Place { tls, host, port, target })
+    };
+    let mut last_robots: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut known = BTreeSet::new();
+    let mut kept = Vec::new();
+    for entry in entries {
+        if is_robots(entry) && !known.contains(&*entry.host) {
+            last_robots.insert(&entry.host, entry);
+            continue;
+        }
+        if known.insert(&*entry.host) {
+            kept.extend(last_robots.remove(&*entry.host).cloned());
+        }
+        kept.push(entry.clone());
+    }
+    kept.sort_by_key(|entry| entry.arrived);
+    kept
+}
+
 /// After each death: what is on the disk is readable, whatever the crawler would say.
 fn look(machine: &Machine, seed: u64) {
     for n in 0..machine.shards {
@@ -237,28 +272,49 @@ fn look(machine: &Machine, seed: u64) {
         for serial in machine.disk.files(&folder) {
             let bytes = machine.disk.file(&folder, serial).unwrap();
             let tail = warc::last_complete(&bytes[..], 0);
-            assert!(tail.is_ok(), "seed {seed}: file {serial} of shard {n} is not readable: {tail:?}");
+            assert!(
+                tail.is_ok(),
+                "seed {seed}: file {serial} of shard {n} is not readable: {tail:?}"
+            );
         }
     }
 }
 
 /// At the end: the promises.
-fn judge(machine: &Machine, world: &World, seeds: &[&str], deaths: u64, seed: u64, seen: &Mutex<Seen>) {
+fn judge(
+    machine: &Machine,
+    world: &World,
+    oracle: &simweb::Oracle,
+    deaths: u64,
+    seed: u64,
+    seen: &Mutex<Seen>,
+) {
     let entries = machine.journal.entries();
-    let _ = seeds;
     // Never rude.
     let delay = machine.politeness.delay.get();
-    let pause = |_: &str| delay;
-    checks::assert_none(&checks::gaps(&entries, pause));
+    let pause = |host: &str| {
+        let homes = [(false, 80), (true, 443)].map(|(tls, port)| Place {
+            tls,
+            port,
+            host: host.to_owned(),
+            target: "/".to_owned(),
+        });
+        let asked = homes.iter().filter_map(|home| world.crawl_delay(home, "lycosa")).max();
+        asked.unwrap_or_default().max(delay)
+    };
+    checks::assert_none(&checks::gaps(&entries, |_| delay));
+    checks::assert_none(&checks::gaps(&since_rules_are_known(&entries, world), pause));
     checks::assert_none(&checks::address_gaps(
         &entries,
         machine.politeness.ip_delay.get(),
         machine.politeness.ip_connections as usize,
     ));
     checks::assert_none(&checks::addresses(&entries, world));
+    checks::assert_none(&checks::robots_obeyed(&entries, world, "lycosa"));
 
     // Nothing is lost: every accepted URL is visited, refused with a reason, or waits with one.
     let mut fetched = BTreeMap::new();
+    let mut suspects = BTreeSet::new();
     let mut books = machine.books().unwrap();
     let now = machine.clock.now();
     for books in &mut books {
@@ -279,24 +335,54 @@ fn judge(machine: &Machine, world: &World, seeds: &[&str], deaths: u64, seed: u6
                         record.url
                     );
                 }
+                if let State::Retired(Retirement::DeadLetter { fault: Fault::Lost, .. }) =
+                    record.state
+                {
+                    suspects.insert(record.url.as_str().to_owned());
+                }
                 fetched.insert(record.url.as_str().to_owned(), record.fetch_count);
             }
         }
     }
-    // Whoever answered is known.
+    drop(books);
+
+    // Nothing is stored twice: the archive has one answer for each that the store knows of.
+    let mut stored: BTreeMap<String, u32> = BTreeMap::new();
+    let mut visits = BTreeSet::new();
+    for record in machine.archived() {
+        match record.kind.as_str() {
+            "response" => *stored.entry(record.url).or_default() += 1,
+            "metadata" => {
+                let visit = record.visit.expect("every visit of ours has its number");
+                assert!(visits.insert(visit.clone()), "seed {seed}: visit {visit} is stored twice");
+            }
+            _ => {}
+        }
+    }
+    for (url, count) in &fetched {
+        let copies = stored.get(url).copied().unwrap_or(0);
+        assert_eq!(copies, *count, "seed {seed}: {url} was answered {count} times to the store");
+    }
+
+    // Everything that can be reached is there, but for what was in flight at three deaths.
+    let missed = checks::coverage(&entries, world, oracle);
+    let missed: Vec<_> =
+        missed.into_iter().filter(|missed| !suspects.contains(&missed.about)).collect();
+    checks::assert_none(&missed);
+
+    // Fetched again is allowed after a death, but only what was in flight.
     let mut answered: BTreeMap<String, u32> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| !entry.is_robots()) {
+    for entry in entries.iter().filter(|entry| !entry.aborted && entry.status != 0) {
         *answered.entry(entry.url()).or_default() += 1;
     }
-    for url in answered.keys().filter(|url| !url.contains("/robots-")) {
-        assert!(fetched.contains_key(url), "seed {seed}: {url} was asked for and is not known");
-    }
-    // Fetched again is allowed after a death, but only what was in flight.
-    let requests: u32 = answered.values().sum();
-    let known: u32 = fetched.values().sum();
-    let again = u64::from(requests.saturating_sub(known));
-    let mut seen = seen.lock().unwrap();
+    let again: u64 = fetched
+        .iter()
+        .map(|(url, count)| answered.get(url).copied().unwrap_or(0).saturating_sub(*count))
+        .map(u64::from)
+        .sum();
+    let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     seen.refetches += again;
     seen.visits += entries.len() as u64;
-    let _ = (deaths, BTreeSet::<u8>::new());
+    let most = deaths * machine.concurrency as u64;
+    assert!(again <= most, "seed {seed}: {again} fetched again, {most} were in flight at most");
 }

@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{Machine, in_virtual_time};
-use lycosa_engine::Ending;
 use expect_test::{Expect, expect};
+use lycosa_engine::Ending;
 use simweb::Fixture;
 
 fn check(web: &str, seeds: &[&str], want: Expect) {

@@ -453,6 +453,12 @@ impl Frontier {
             return;
         };
         host.robots.set(origin, mark);
+        if host.state.last_end > Timestamp::ZERO {
+            // The delay it asks for holds from now on, also for the pause that has begun.
+            let crawl_delay = host.robots.crawl_delay();
+            let pause = host::pause(&host.state, &self.options.politeness, crawl_delay);
+            host.state.not_before = host.state.not_before.max(host.state.last_end + pause);
+        }
         if matches!(host.phase, Phase::Scheduled { .. } | Phase::Idle) && !host.back.is_exhausted()
         {
             let at = host.state.not_before.max(now);

@@ -88,6 +88,8 @@ pub struct Owner {
     /// To every owner, this one included, by shard.
     owners: Vec<mpsc::Sender<Note>>,
     slots: Arc<Semaphore>,
+    /// A slot that was waited for.
+    spare: Option<OwnedSemaphorePermit>,
     /// A slot for every visit that is not committed.
     held: BTreeMap<VisitId, OwnedSemaphorePermit>,
     to_grant: Vec<Lease>,
@@ -176,6 +178,7 @@ impl Owner {
             notes: parts.notes,
             owners: parts.owners,
             slots: parts.slots,
+            spare: None,
             held: BTreeMap::new(),
             to_grant: Vec::new(),
             group: Group::default(),
@@ -211,8 +214,9 @@ impl Owner {
                 }
                 Some(note) = self.notes.recv() => self.on_note(note).await,
                 permit = Arc::clone(&self.slots).acquire_owned(), if wants_slot => {
-                    // Given back at once: `advance` takes it where it is used.
-                    drop(permit);
+                    // Kept until it is used: slots go to whoever waits longest, and one that is
+                    // given back here would go round among the owners for ever.
+                    self.spare = permit.ok();
                 }
                 () = sleep => {}
             }
@@ -265,7 +269,9 @@ impl Owner {
             if !self.limits.may_start() {
                 return None;
             }
-            let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() else {
+            let spare = self.spare.take();
+            let Some(permit) = spare.or_else(|| Arc::clone(&self.slots).try_acquire_owned().ok())
+            else {
                 *wants_slot = self.frontier.wake_at(now).is_some_and(|at| at <= now);
                 return None;
             };

@@ -40,6 +40,7 @@ pub fn judge(exchange: &Exchange, url: &CrawlUrl, canon: &Canon) -> Outcome {
     let response = match (&exchange.end, &exchange.response) {
         (Ended::Answered, Some(response)) => response,
         (Ended::Broken(fault), _) => return broken(fault.clone()),
+        (Ended::Refused(refusal), _) => return Outcome::Refused(refusal.clone()),
         (Ended::Answered, None) => return broken(Fault::BadHttp("no answer".into())),
     };
     let answer = answer(response, exchange);
@@ -68,6 +69,7 @@ fn broken(fault: Fault) -> Outcome {
 pub fn touch(exchange: &Exchange, outcome: &Outcome, page: bool) -> Touch {
     let ended = exchange.times.ended;
     match outcome {
+        Outcome::Refused(_) => Touch::Untouched,
         Outcome::Failed(failure) => Touch::Faulted {
             sent: exchange.times.sent,
             ended,

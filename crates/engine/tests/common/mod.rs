@@ -3,14 +3,14 @@
 //! A `Machine` outlives its crawler: its disk, its web and the web's journal stay when the
 //! crawler is killed, and its time goes on.
 
-#![expect(dead_code, reason = "each test uses its part")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use lycosa_engine::{Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock};
 use frontier::{CrawlSettings, Politeness, Scope, ScopeKind};
-use local::{Disk, MemoryKv, Shard, ShardSettings};
+use local::{ArchiveSettings, Disk, MemoryArchive, MemoryKv, Shard, ShardSettings};
+use lycosa_engine::{
+    Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock,
+};
 use ports::{Clock, PortResult};
 use simweb::{Journal, SimFetcher, SimResolver, Web};
 use types::record::RetryPolicy;
@@ -86,7 +86,10 @@ impl Machine {
                 let kv = MemoryKv::open(&self.disk, &format!("state-{n}"))?;
                 let settings = ShardSettings::small(ShardId(n), self.seed);
                 let store = Box::new(Shard::open(kv, settings)?);
-                Ok(Books { store, archive: None, sinks: Vec::new() })
+                let mut settings = ArchiveSettings::new(ShardId(n), "sim");
+                settings.file_bytes_max = self.file_bytes_max;
+                let archive = MemoryArchive::open(&self.disk, &format!("archive-{n}"), settings)?;
+                Ok(Books { store, archive: Some(Box::new(archive)), sinks: Vec::new() })
             })
             .collect()
     }
@@ -96,9 +99,7 @@ impl Machine {
         let now = self.clock.now();
         let mut opened = lycosa_engine::open(self.books()?, now, self.retry())?;
         let seeds: Vec<_> = seeds.iter().map(|url| CrawlUrl::parse(url).unwrap()).collect();
-        if !opened.resumed {
-            opened.seed(&seeds, now)?;
-        }
+        opened.seed(&seeds, now)?;
         let clock: Arc<dyn Clock> = Arc::new(self.clock);
         let fetcher =
             SimFetcher::new(Arc::clone(&self.web), Arc::clone(&clock), self.journal.clone())
@@ -119,9 +120,38 @@ impl Machine {
         )
     }
 
+    /// Every record of every archive file, as somebody else would read them: type, URL, visit.
+    pub fn archived(&self) -> Vec<Archived> {
+        let mut all = Vec::new();
+        for n in 0..self.shards {
+            let folder = format!("archive-{n}");
+            for serial in self.disk.files(&folder) {
+                let bytes = self.disk.file(&folder, serial).unwrap();
+                let mut reader = warc::Reader::new(&bytes[..]);
+                while let Some(header) = reader.next_record().unwrap() {
+                    let field = |name| header.fields.get(name).unwrap_or_default().to_owned();
+                    let (kind, url) = (field("WARC-Type"), field("WARC-Target-URI"));
+                    let block = reader.block(1 << 26).unwrap().unwrap_or_default();
+                    reader.finish().unwrap();
+                    let visit = (kind == "metadata")
+                        .then(|| warc::Fields::parse(&block).get("visit").unwrap().to_owned());
+                    all.push(Archived { kind, url, visit });
+                }
+            }
+        }
+        all
+    }
+
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {
         self.start(seeds)?.run().await
     }
+}
+
+#[derive(Debug)]
+pub struct Archived {
+    pub kind: String,
+    pub url: String,
+    pub visit: Option<String>,
 }
 
 /// Runs in virtual time, on one thread.
