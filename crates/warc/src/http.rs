@@ -62,14 +62,19 @@ impl HttpHead {
         let mut lines = head.split(|&byte| byte == b'\n').map(decode);
         let first_line = lines.next().filter(|line| !line.is_empty())?;
         let mut fields: Vec<(String, String)> = Vec::new();
-        for line in lines.take_while(|line| !line.is_empty()) {
-            if line.starts_with([' ', '\t']) {
-                if let Some((_, value)) = fields.last_mut() {
+        // A line that is no field takes its continuation lines with it; the first continues none.
+        let mut in_field = false;
+        for (at, line) in lines.take_while(|line| !line.is_empty()).enumerate() {
+            if at > 0 && line.starts_with([' ', '\t']) {
+                if let Some((_, value)) = fields.last_mut().filter(|_| in_field) {
                     value.push_str(&line);
                 }
-            } else if let Some((name, value)) = line.split_once(':') {
+                continue;
+            }
+            in_field = line.contains(':');
+            if let Some((name, value)) = line.split_once(':') {
                 let name = name.trim_end_matches([' ', '\t']);
-                fields.push((name.to_owned(), value.trim_start().to_owned()));
+                fields.push((name.to_owned(), value.trim_start_matches(is_space).to_owned()));
             }
         }
         let head = Self { first_line, fields };
@@ -95,7 +100,8 @@ impl HttpHead {
     /// The second word of the first line: `200`; empty if there is none.
     #[must_use]
     pub fn status(&self) -> &str {
-        let rest = self.first_line.split_once(' ').map_or("", |(_, rest)| rest.trim());
+        let rest =
+            self.first_line.split_once(' ').map_or("", |(_, rest)| rest.trim_matches(is_space));
         rest.split(' ').next().unwrap_or("")
     }
 
@@ -110,7 +116,7 @@ impl HttpHead {
     #[must_use]
     pub fn mime(&self) -> Option<&str> {
         let value = self.get("content-type")?;
-        Some(value.split(|char: char| char == ';' || char.is_whitespace()).next().unwrap_or(value))
+        Some(value.split(|char: char| char == ';' || is_space(char)).next().unwrap_or(value))
     }
 
     /// How the body was wrapped for the way.
@@ -138,11 +144,16 @@ fn decode(line: &[u8]) -> String {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => line.iter().map(|&byte| char::from(byte)).collect::<String>().into(),
     };
-    text.trim_end().to_owned()
+    text.trim_end_matches(is_space).to_owned()
 }
 
 fn is_blank(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || byte == 0x0b || (0x1c..=0x1f).contains(&byte)
+    byte.is_ascii() && is_space(char::from(byte))
+}
+
+/// What Python takes for white space: the four separators of ASCII as well.
+fn is_space(char: char) -> bool {
+    char.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&char)
 }
 
 /// Takes the chunk framing off a body that comes in pieces.
@@ -245,6 +256,11 @@ mod tests {
         assert_eq!(HttpHead::parse(b"<html>hello</html>"), None);
         let latin = HttpHead::parse(b"HTTP/1.1 200\r\nX: \xe9\r\n folded\r\n").unwrap();
         assert_eq!(latin.get("x"), Some("é folded"));
+        // As warcio: the first line continues none, and a line that is no field has no more lines.
+        let folded =
+            HttpHead::parse(b"HTTP/1.1 200\r\n a: 1\r\nnone\r\n b: 2\r\nc: 3\x1c\r\n").unwrap();
+        let fields = folded.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        assert_eq!(fields.collect::<Vec<_>>(), [(" a", "1"), ("c", "3")]);
         assert_eq!(HttpHead::parse(b"\r\n"), None);
         assert_eq!(HttpHead::parse(b""), None);
     }

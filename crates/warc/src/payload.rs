@@ -46,7 +46,9 @@ impl MessageDigests {
     ) -> Self {
         // Where readers will find the payload; the claim decides only whether all agree.
         let head_found = head_len(block);
-        let agreed = head_claimed > 0 && head_found == Some(head_claimed);
+        let head = block.first().copied().unwrap_or_default();
+        let ends_empty = head.ends_with(b"\n\r\n") || head.ends_with(b"\n\n");
+        let agreed = ends_empty && head.len() == head_claimed && head_found == Some(head_claimed);
         let head_found = head_found.unwrap_or_else(|| block.iter().map(|slice| slice.len()).sum());
         let http_head = HttpHead::of_block(block, head_found);
         let coding = http_head.as_ref().map_or(TransferCoding::None, HttpHead::transfer_coding);

@@ -105,6 +105,8 @@ fn where_readers_would_not_agree_no_payload_digest_is_claimed() {
     let unfinished = b"HTTP/1.1 200 OK\r\nA: b\r\n";
     assert_eq!(payload_digest(unfinished, &[body], TransferCoded::AsStored), None);
     assert_eq!(payload_digest(unfinished, &[], TransferCoded::AsStored), None);
+    let ends_in_blanks = b"HTTP/1.1 200 OK\r\n \r\n";
+    assert_eq!(payload_digest(ends_in_blanks, &[body], TransferCoded::AsStored), None);
     // The index still lists what cdxj-indexer would find there.
     let id = RecordId::from_bits(2);
     let bare = Record::response(&capture("http://a.test/"), id, b"", &[body]).build().unwrap();

@@ -3,8 +3,10 @@
 //! If only the record was broken and its gzip member is sound, right behind that member.
 //! Otherwise the file is searched byte by byte for what can start a record: for a gzip file the
 //! magic number with `WARC/` as its first plain bytes, for a plain file a `WARC/` line with a
-//! field below it. Only starts of the broken record's own kind count, so that an archive kept
-//! inside a record is not taken for ours.
+//! field below it. Only starts of the broken record's own kind count.
+//!
+//! Known limit: an archive that was itself the body of a record can fool the search if the member
+//! around it is broken; its records then count as ours.
 
 use std::io::{self, BufRead, Read, Seek};
 

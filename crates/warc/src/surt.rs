@@ -46,7 +46,7 @@ fn key(url: &[u8]) -> Option<Vec<u8>> {
     let (authority, path) = split_authority(rest);
     let (mut host, port) = host_and_port(authority)?;
     let mut path = Cow::Borrowed(path);
-    if host.is_empty() && scheme.starts_with(b"http") {
+    if host.is_empty() && !path.is_empty() && scheme.starts_with(b"http") {
         // "http:////example.com/x"
         let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
         let mut parts = path[start..].splitn(2, |&byte| byte == b'/');
@@ -54,12 +54,14 @@ fn key(url: &[u8]) -> Option<Vec<u8>> {
         path = [b"/", parts.next().unwrap_or_default()].concat().into();
     }
 
+    let host = normal_host(&host);
+
     let mut key = Vec::with_capacity(url.len());
     if host.is_empty() {
         key.extend_from_slice(&scheme);
         key.push(b':');
     } else {
-        push_host(&mut key, &host);
+        push_reversed(&mut key, strip_www(&host));
         let default = [(&b"http"[..], 80), (b"https", 443)].contains(&(&scheme, port));
         if port != 0 && !default {
             key.extend_from_slice(format!(":{port}").as_bytes());
@@ -67,7 +69,7 @@ fn key(url: &[u8]) -> Option<Vec<u8>> {
         key.push(b')');
     }
     push_path(&mut key, &path, !host.is_empty());
-    push_query(&mut key, query);
+    push_query(&mut key, query, host.is_empty() && path.is_empty());
     Some(key)
 }
 
@@ -126,27 +128,31 @@ fn split_at_byte(bytes: &[u8], at: u8) -> (&[u8], &[u8]) {
     }
 }
 
-fn push_host(key: &mut Vec<u8>, host: &[u8]) {
-    let mut host = unescape_repeatedly(host);
-    // One pass, as the model: "a....b" keeps two dots.
+/// Escapes undone and done again, in lower case, without double or outer dots; an address in its
+/// usual spelling.
+fn normal_host(host: &[u8]) -> Vec<u8> {
     let mut single = Vec::with_capacity(host.len());
-    let mut bytes = host.iter().copied().peekable();
+    // One pass, as the model: "a....b" keeps two dots.
+    let mut bytes = unescape_repeatedly(host).into_iter().peekable();
     while let Some(byte) = bytes.next() {
         single.push(byte);
-        if byte == b'.' && bytes.peek() == Some(&b'.') {
-            bytes.next();
+        if byte == b'.' {
+            bytes.next_if_eq(&b'.');
         }
     }
-    let dots = |byte: &u8| *byte == b'.';
-    let start = single.iter().position(|byte| !dots(byte)).unwrap_or(single.len());
-    let end = single.iter().rposition(|byte| !dots(byte)).map_or(start, |last| last + 1);
-    host.clear();
-    match ipv4(&single[start..end]) {
-        Some(ip) => host.extend_from_slice(ip.to_string().as_bytes()),
-        None => push_escaped(&mut host, &single[start..end]),
+    let start = single.iter().position(|&byte| byte != b'.').unwrap_or(single.len());
+    let end = single.iter().rposition(|&byte| byte != b'.').map_or(start, |last| last + 1);
+    let host = &single[start..end];
+    let mut out = Vec::with_capacity(host.len());
+    match ipv4(host) {
+        Some(ip) => out.extend_from_slice(ip.to_string().as_bytes()),
+        None => push_escaped(&mut out, host),
     }
-    host.make_ascii_lowercase();
-    let host = strip_www(&host);
+    out.make_ascii_lowercase();
+    out
+}
+
+fn push_reversed(key: &mut Vec<u8>, host: &[u8]) {
     for (at, label) in host.split(|&byte| byte == b'.').rev().enumerate() {
         if at > 0 {
             key.push(b',');
@@ -232,13 +238,17 @@ fn resolve_dots(path: &[u8]) -> Vec<u8> {
     out
 }
 
-fn push_query(key: &mut Vec<u8>, query: &[u8]) {
+fn push_query(key: &mut Vec<u8>, query: &[u8], alone: bool) {
     let mut escaped = Vec::with_capacity(query.len());
     push_escaped(&mut escaped, &unescape_repeatedly(query));
     escaped.make_ascii_lowercase();
     let query = strip_from_query(escaped);
     if query.is_empty() {
         return;
+    }
+    // Neither host nor path: a query needs something to stand on.
+    if alone {
+        key.push(b'/');
     }
     let mut pairs: Vec<(&[u8], Option<&[u8]>)> = query
         .split(|&byte| byte == b'&')
