@@ -98,7 +98,7 @@ impl<R: BufRead> Reader<R> {
         }
         let shared = self.current.take().filter(|_| self.source.framing() == Framing::Gzip);
         let offset = shared.map_or_else(|| self.source.offset(), |before| before.offset);
-        match self.open(offset, shared.is_none()) {
+        match self.open(shared) {
             Ok(header) => Ok(header),
             Err(fault) => Err(self.fail(offset, fault)),
         }
@@ -166,18 +166,27 @@ impl<R: BufRead> Reader<R> {
         Ok(self.current.and_then(|current| current.done))
     }
 
-    fn open(&mut self, offset: u64, first: bool) -> Result<Option<Header>, Fault> {
-        let mut framing = self.source.framing();
-        if first {
-            loop {
-                match self.source.enter()? {
-                    None => return Ok(None),
-                    // Some block-gzip tools end a file with an empty member.
-                    Some(Framing::Gzip) if self.source.fill()?.is_empty() => self.source.leave(),
-                    Some(entered) => break framing = entered,
-                }
+    /// Goes into the next frame that holds anything; gives where it starts.
+    fn enter_frame(&mut self) -> Result<Option<(u64, Framing)>, Fault> {
+        loop {
+            let offset = self.source.offset();
+            let Some(framing) = self.source.enter()? else { return Ok(None) };
+            // Some block-gzip tools end a file with an empty member.
+            if framing == Framing::Plain || !self.source.fill()?.is_empty() {
+                return Ok(Some((offset, framing)));
             }
+            self.source.leave();
         }
+    }
+
+    /// `shared` is the record before, if its gzip member goes on.
+    fn open(&mut self, shared: Option<Current>) -> Result<Option<Header>, Fault> {
+        let first = shared.is_none();
+        let frame = match shared {
+            Some(before) => Some((before.offset, before.framing)),
+            None => self.enter_frame()?,
+        };
+        let Some((offset, framing)) = frame else { return Ok(None) };
         self.read_header()?;
         let line_end = self.header.iter().position(|&byte| byte == b'\n').unwrap_or(0);
         let version = String::from_utf8_lossy(&self.header[b"WARC/".len()..line_end]);
