@@ -219,7 +219,13 @@ impl Visit<'_> {
         });
         let plan = self.ask(&pending, left + self.one_way);
         pause(self.one_way).await;
-        self.head(&plan).await?;
+        if let Err(fault) = self.head(&plan).await {
+            if plan.framing == Framing::Raw && plan.fate == Fate::Whole {
+                let (at, body_bytes) = (self.fetcher.clock.now(), plan.body.len());
+                pending.finish(&End { at, status: 0, body_bytes, aborted: false });
+            }
+            return Err(fault);
+        }
         let (response, complete) = self.body(&plan, pending).await?;
         if complete && !plan.ends_connection() {
             self.fetcher.keep_connection(self.request.url.host(), connection);

@@ -423,7 +423,8 @@ async fn same_bytes(net: &Net, places: &[Place]) {
             }
             None => {
                 assert!(matches!(exchange.end, Ended::Broken(_)));
-                assert!(got.broken.is_some(), "{place}: {}", got.text());
+                let is_http = got.wire.starts_with(b"HTTP/");
+                assert!(got.broken.is_some() || !is_http, "{place}: {}", got.text());
             }
         }
     }
@@ -470,22 +471,17 @@ async fn in_process_and_over_sockets_the_bytes_of_a_fixture_are_the_same() {
 
 #[tokio::test]
 async fn in_process_and_over_sockets_the_bytes_of_a_world_are_the_same() {
-    let faults: Faults = "all,mute=0,slow=0,drip=0,endless=0,huge=0,not-http=0".parse().unwrap();
+    // Left out: what takes its time, and dates, since the clocks differ.
+    let faults: Faults =
+        "all,mute=0,slow=0,drip=0,endless=0,huge=0,unavailable-until=0".parse().unwrap();
     let spec = WorldSpec::tiny(4, 60, 900).with_faults(faults);
     let net = Net::start(Source::World(spec.clone())).await;
     let Ready { http, https, closed, .. } = *net.ready();
     let world = World::new(spec.with_ports(http, https, closed));
     let oracle = world.oracle(&net.ready().seed_urls, &Rules::default());
-    let places: Vec<_> = oracle
-        .archived()
-        .filter_map(|(url, _)| Place::parse(url))
-        // Three seconds of Retry-After as a date depend on the clock, which is another here.
-        .filter(|place| {
-            world.fault_at(&place.host, &place.target) != Some("unavailable-until".parse().unwrap())
-        })
-        .take(300)
-        .collect();
-    assert_eq!(places.len(), 300);
+    let asked = oracle.expected.iter().filter(|(_, e)| matches!(e.name(), "archived" | "fails"));
+    let places: Vec<_> = asked.filter_map(|(url, _)| Place::parse(url)).take(500).collect();
+    assert_eq!(places.len(), 500);
     same_bytes(&net, &places).await;
     let entries = net.running.journal().entries();
     checks::assert_none(&checks::addresses(&entries, &*net.web));

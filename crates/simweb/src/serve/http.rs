@@ -244,7 +244,7 @@ impl<S: Stream> Connection<S> {
         let broken = done.is_err() || plan.fate != Fate::Whole;
         pending.finish(&End {
             at: self.server.clock.now(),
-            status: plan.status,
+            status: if plan.framing == Framing::Raw { 0 } else { plan.status },
             body_bytes: sent,
             aborted: broken,
         });
