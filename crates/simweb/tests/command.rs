@@ -53,21 +53,27 @@ fn a_world_is_served_until_standard_input_ends() {
 #[test]
 fn a_fixture_is_served_until_the_process_is_told_to_end() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("web.txt"), "--- a.test/\nhello\n--- b.test/ mute\n")
-        .unwrap();
+    std::fs::write(
+        folder.path().join("web.txt"),
+        "--- a.test/\nhello\n--- b.test/ drip=1/1h\nvery slowly\n",
+    )
+    .unwrap();
     let (mut child, ready) = start("fixture web.txt --journal j.jsonl", folder.path());
     assert!(get(&ready, "a.test", "/").ends_with("hello\n"));
-    // One request stays open: it must be in the journal all the same.
+    // One answer is under way: its request must be in the journal all the same.
     let mut open = TcpStream::connect(("127.0.0.1", ready.http)).unwrap();
-    open.write_all(b"GET / HTTP/1.1\r\nhost: b.test\r\n\r\nGET").unwrap();
+    open.write_all(b"GET / HTTP/1.1\r\nhost: b.test\r\n\r\n").unwrap();
+    open.read_exact(&mut [0; 15]).unwrap();
     assert!(get(&ready, "a.test", "/again").starts_with("HTTP/1.1 404"));
     let told =
         Command::new("sh").arg("-c").arg(format!("kill -TERM {}", child.id())).status().unwrap();
     assert!(told.success());
     assert!(child.wait().unwrap().success());
     let entries = Journal::read(&folder.path().join("j.jsonl")).unwrap();
-    let statuses: Vec<_> = entries.iter().map(|entry| (&*entry.host, entry.status)).collect();
-    assert!(statuses.contains(&("a.test", 200)) && statuses.contains(&("a.test", 404)));
+    let seen: Vec<_> = entries.iter().map(|e| (&*e.host, &*e.path, e.status, e.aborted)).collect();
+    let want =
+        [("a.test", "/", 200, false), ("b.test", "/", 0, true), ("a.test", "/again", 404, false)];
+    assert_eq!(seen, want);
 }
 
 #[test]
