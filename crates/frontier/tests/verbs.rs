@@ -1,0 +1,340 @@
+//! The frontier's verbs, one claim a test, against a store that is a list.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use lycosa_frontier::{
+    Addresses, Errand, Fate, Frontier, FrontierOptions, Lease, Next, Place, Politeness, RobotsMark,
+    Touch, Wake,
+};
+use types::{
+    CrawlUrl, Discovery, Fault, HostKey, QueueKey, Record, Refusal, ShardId, Task, Timestamp,
+};
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_secs(1_000_000) + Duration::from_millis(millis)
+}
+
+/// A frontier with its world: tasks on "disk", names that resolve, robots that permit.
+struct Desk {
+    frontier: Frontier,
+    addresses: Addresses,
+    disk: BTreeMap<HostKey, Vec<Task>>,
+    wakes: BTreeMap<HostKey, Wake>,
+    places: BTreeMap<HostKey, Place>,
+    seq: u64,
+}
+
+impl Desk {
+    fn new(edit: impl FnOnce(&mut FrontierOptions)) -> Self {
+        let mut options = FrontierOptions::new(ShardId(0));
+        options.obey_robots = false;
+        edit(&mut options);
+        let addresses = Addresses::new(&options.politeness, options.opened_at).unwrap();
+        Self {
+            frontier: Frontier::new(options),
+            addresses,
+            disk: BTreeMap::new(),
+            wakes: BTreeMap::new(),
+            places: BTreeMap::new(),
+            seq: 0,
+        }
+    }
+
+    fn add(&mut self, now: Timestamp, url: &str, band: u8) {
+        let url = CrawlUrl::parse(url).unwrap();
+        self.seq += 1;
+        let key = QueueKey { band, seq: self.seq };
+        let found = Discovery { at: now, depth: 0, hops: 0, seed: false, band };
+        let task = Task { key, id: url.id(), record: Record::new(url, found) };
+        let queue = self.disk.entry(task.record.url.host_key()).or_default();
+        queue.push(task.clone());
+        queue.sort_by_key(|task| task.key);
+        self.frontier.offer(now, task);
+    }
+
+    /// Answers every wish at once.
+    fn serve(&mut self, now: Timestamp) {
+        loop {
+            let wants = self.frontier.wants(now);
+            if wants.is_empty() {
+                return;
+            }
+            for want in wants.refill {
+                let queue = self.disk.get(&want.host).cloned().unwrap_or_default();
+                let beyond = queue.into_iter().filter(|t| want.after.is_none_or(|a| t.key > a));
+                let mut tasks: Vec<_> = beyond.take(want.limit + 1).collect();
+                let more = tasks.len() > want.limit;
+                tasks.truncate(want.limit);
+                let wake =
+                    want.wake.then(|| self.wakes.get(&want.host).cloned().unwrap_or_default());
+                self.frontier.refilled(now, &want.host, tasks, more, wake);
+            }
+            for host in wants.resolve {
+                let n = 1 + host.as_str().bytes().map(u32::from).sum::<u32>();
+                let address = IpAddr::from((0x0b00_0000 + n).to_be_bytes());
+                let until = now + Duration::from_secs(3_600);
+                let here = Place::Addresses { addresses: vec![address], until };
+                let place = self.places.get(&host).cloned().unwrap_or(here);
+                self.frontier.resolved(now, &host, place);
+            }
+        }
+    }
+
+    fn next(&mut self, now: Timestamp) -> Option<Lease> {
+        for _ in 0..3 {
+            self.serve(now);
+            if let Next::Visit(lease) = self.frontier.next(now, &mut self.addresses) {
+                return Some(*lease);
+            }
+        }
+        None
+    }
+
+    /// The path of the next page, if one may go now.
+    fn path(&mut self, now: Timestamp) -> Option<String> {
+        self.next(now).map(|lease| match lease.errand {
+            Errand::Page(task) => task.record.url.path().to_owned(),
+            other => format!("{other:?}"),
+        })
+    }
+
+    fn answer(&mut self, lease: &Lease, ended: Timestamp) {
+        if let Some(address) = lease.address {
+            self.addresses.sent(address, ended);
+        }
+        let touch = Touch::Answered { sent: ended, ended, status: 200, page: true };
+        self.end(lease, ended, &touch);
+    }
+
+    fn end(&mut self, lease: &Lease, now: Timestamp, touch: &Touch) {
+        let id = lease.errand.task().map(|task| task.id);
+        let addresses = &mut self.addresses;
+        self.frontier.settle(now, lease.visit, touch, Fate::Leaves, addresses).unwrap();
+        if let Some(queue) = self.disk.get_mut(&lease.host) {
+            queue.retain(|task| Some(task.id) != id);
+        }
+        self.frontier.committed(now, &lease.host, id);
+    }
+}
+
+#[test]
+fn a_host_is_visited_one_page_at_a_time_with_its_pause_between() {
+    let mut desk = Desk::new(|_| {});
+    desk.add(at(0), "http://a.test/1", 0);
+    desk.add(at(0), "http://a.test/2", 0);
+    let first = desk.next(at(0)).unwrap();
+    assert!(desk.next(at(5_000)).is_none(), "one is in flight");
+    desk.answer(&first, at(5_000));
+    assert!(desk.next(at(5_999)).is_none(), "the pause is not over");
+    assert_eq!(desk.path(at(6_000)).as_deref(), Some("/2"));
+}
+
+#[test]
+fn many_hosts_go_side_by_side() {
+    let mut desk = Desk::new(|_| {});
+    for n in 0..100 {
+        desk.add(
+            at(0),
+            &format!("http://{}.test/", "abcdefghij"[..n / 10 + 1].repeat(n % 10 + 1)),
+            0,
+        );
+    }
+    let mut hosts = std::collections::BTreeSet::new();
+    while let Some(lease) = desk.next(at(0)) {
+        hosts.insert(lease.host);
+    }
+    assert!(hosts.len() > 50, "{}", hosts.len());
+    assert_eq!(desk.frontier.in_flight(), hosts.len());
+}
+
+#[test]
+fn a_better_band_goes_first_and_a_huge_queue_stays_on_disk() {
+    let mut desk = Desk::new(|options| options.near_max = 4);
+    for n in 0..50 {
+        desk.add(at(0), &format!("http://a.test/{n}"), 3);
+    }
+    desk.add(at(0), "http://a.test/urgent", 1);
+    let mut paths = Vec::new();
+    let mut now = at(0);
+    while let Some(lease) = desk.next(now) {
+        let Errand::Page(task) = &lease.errand else { panic!() };
+        paths.push(task.record.url.path().to_owned());
+        desk.answer(&lease, now);
+        now = now + Duration::from_secs(1);
+    }
+    assert_eq!(paths.len(), 51, "each exactly once");
+    assert_eq!(paths[0], "/urgent");
+    assert!(paths[1..].iter().enumerate().all(|(n, path)| *path == format!("/{n}")));
+    assert_eq!(desk.frontier.active(), 0, "a host with nothing left costs nothing");
+}
+
+#[test]
+fn robots_txt_is_asked_for_before_the_first_page_of_an_origin() {
+    let mut desk = Desk::new(|options| options.obey_robots = true);
+    desk.add(at(0), "http://a.test/x", 0);
+    let lease = desk.next(at(0)).unwrap();
+    let Errand::Robots(errand) = &lease.errand else { panic!("{lease:?}") };
+    assert_eq!(errand.url.as_str(), "http://a.test/robots.txt");
+    let origin = errand.origin.clone();
+    let mark =
+        RobotsMark::Known { until: at(1_000_000), crawl_delay: Some(Duration::from_secs(7)) };
+    desk.answer(&lease, at(0));
+    desk.frontier.robots_known(at(0), &origin, mark);
+    assert!(desk.next(at(6_999)).is_none(), "its Crawl-delay holds from the start");
+    assert_eq!(desk.path(at(7_000)).as_deref(), Some("/x"));
+}
+
+#[test]
+fn pages_wait_while_robots_txt_is_out_of_reach() {
+    let mut desk = Desk::new(|options| options.obey_robots = true);
+    desk.add(at(0), "http://a.test/x", 0);
+    let lease = desk.next(at(0)).unwrap();
+    let Errand::Robots(errand) = lease.errand.clone() else { panic!() };
+    desk.answer(&lease, at(0));
+    desk.frontier.robots_known(
+        at(0),
+        &errand.origin,
+        RobotsMark::Unreachable { retry_at: at(30_000) },
+    );
+    assert!(desk.next(at(29_999)).is_none());
+    let again = desk.next(at(30_000)).unwrap();
+    assert!(matches!(again.errand, Errand::Robots(_)), "asked again, no page: {again:?}");
+}
+
+#[test]
+fn the_budget_of_a_domain_counts_over_its_hosts() {
+    let mut desk = Desk::new(|options| options.politeness.domain_pages_max = 3);
+    for host in ["www.a.test", "blog.a.test"] {
+        for n in 0..3 {
+            desk.add(at(0), &format!("http://{host}/{n}"), 0);
+        }
+    }
+    let mut pages = 0;
+    let mut now = at(0);
+    for _ in 0..20 {
+        while let Some(lease) = desk.next(now) {
+            pages += 1;
+            desk.answer(&lease, now);
+        }
+        now = now + Duration::from_secs(2);
+    }
+    assert_eq!(pages, 3);
+    assert_eq!(desk.frontier.wake_at(now), None, "the rest waits for a higher budget");
+}
+
+#[test]
+fn urls_of_a_forbidden_address_are_refused_one_by_one_without_a_pause() {
+    let mut desk = Desk::new(|_| {});
+    let refusal =
+        Refusal::Address { address: "10.0.0.1".parse().unwrap(), range: "10.0.0.0/8".into() };
+    let place = Place::Forbidden { refusal, until: at(1_000_000) };
+    desk.places.insert(HostKey::new("a.test"), place);
+    desk.add(at(0), "http://a.test/1", 0);
+    desk.add(at(0), "http://a.test/2", 0);
+    for _ in 0..2 {
+        let lease = desk.next(at(0)).unwrap();
+        assert!(matches!(lease.errand, Errand::Refuse(..)) && lease.address.is_none());
+        desk.end(&lease, at(0), &Touch::Untouched);
+    }
+    assert!(desk.next(at(0)).is_none());
+}
+
+#[test]
+fn a_name_that_does_not_resolve_is_the_hosts_failure_and_waits_longer_each_time() {
+    let mut desk = Desk::new(|_| {});
+    desk.places.insert(HostKey::new("a.test"), Place::Failed { why: "no such name".into() });
+    desk.add(at(0), "http://a.test/", 0);
+    assert!(desk.next(at(0)).is_none());
+    assert_eq!(desk.frontier.wake_at(at(0)), Some(at(1_000)));
+    assert!(desk.next(at(1_000)).is_none());
+    assert_eq!(desk.frontier.wake_at(at(1_000)), Some(at(3_000)));
+}
+
+#[test]
+fn hosts_at_one_address_keep_its_gap() {
+    let mut desk = Desk::new(|_| {});
+    let until = at(1_000_000);
+    for host in ["a.test", "b.test", "c.test"] {
+        let addresses = vec!["192.0.2.1".parse().unwrap()];
+        desk.places.insert(HostKey::new(host), Place::Addresses { addresses, until });
+        desk.add(at(0), &format!("http://{host}/"), 0);
+    }
+    let mut sent = Vec::new();
+    for millis in 0..2_000 {
+        while let Some(lease) = desk.next(at(millis)) {
+            sent.push(millis);
+            desk.answer(&lease, at(millis));
+        }
+    }
+    assert_eq!(sent.len(), 3);
+    assert!(sent.windows(2).all(|pair| pair[1] - pair[0] >= 500), "{sent:?}");
+}
+
+#[test]
+fn after_a_restart_every_host_gets_its_full_pause_first() {
+    let mut desk = Desk::new(|options| options.opened_at = Some(at(0)));
+    desk.add(at(0), "http://a.test/", 0);
+    assert!(desk.next(at(999)).is_none());
+    assert!(desk.next(at(1_000)).is_some());
+}
+
+#[test]
+fn a_lost_lease_keeps_the_pause_and_the_url() {
+    let mut desk = Desk::new(|options| options.lease_time = Duration::from_secs(60));
+    desk.add(at(0), "http://a.test/x", 0);
+    let lease = desk.next(at(0)).unwrap();
+    assert!(desk.frontier.expired(at(59_999)).is_empty());
+    let expired = desk.frontier.expired(at(60_000));
+    assert_eq!(expired.len(), 1);
+    let task = lease.errand.task().unwrap().clone();
+    let id = task.id;
+    let touch = Touch::Lost { at: at(60_000), sent: true };
+    let fate = Fate::Stays(Box::new(task));
+    desk.frontier.settle(at(60_000), lease.visit, &touch, fate, &mut desk.addresses).unwrap();
+    desk.frontier.committed(at(60_000), &lease.host, Some(id));
+    assert!(desk.next(at(60_999)).is_none());
+    assert_eq!(desk.path(at(61_000)).as_deref(), Some("/x"));
+}
+
+#[test]
+fn a_host_that_rests_for_long_gives_up_its_place_and_comes_back() {
+    let mut desk = Desk::new(|_| {});
+    desk.add(at(0), "http://a.test/1", 0);
+    desk.add(at(0), "http://a.test/2", 0);
+    let lease = desk.next(at(0)).unwrap();
+    let touch = Touch::Faulted {
+        sent: Some(at(0)),
+        ended: at(0),
+        fault: Fault::Status(503),
+        retry_after: Some(Duration::from_secs(3_600)),
+        page: true,
+    };
+    desk.wakes.insert(HostKey::new("a.test"), Wake::default());
+    desk.end(&lease, at(0), &touch);
+    assert_eq!(desk.frontier.active(), 0);
+    assert_eq!(desk.frontier.wake_at(at(0)), Some(at(3_600_000)));
+    assert!(desk.next(at(3_599_999)).is_none());
+    assert_eq!(desk.path(at(3_600_000)).as_deref(), Some("/2"));
+}
+
+#[test]
+fn no_delay_means_as_fast_as_the_answers_come() {
+    let mut desk = Desk::new(|options| {
+        options.politeness = Politeness {
+            delay: "0s".parse().unwrap(),
+            ip_delay: "0s".parse().unwrap(),
+            ..Politeness::default()
+        };
+    });
+    for n in 0..200 {
+        desk.add(at(0), &format!("http://a.test/{n}"), 0);
+    }
+    let mut pages = 0;
+    while let Some(lease) = desk.next(at(0)) {
+        desk.answer(&lease, at(0));
+        pages += 1;
+    }
+    assert_eq!(pages, 200);
+}
