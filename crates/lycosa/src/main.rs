@@ -1,1 +1,32 @@
-fn main() {}
+//! The command line: the only crate that knows TOML, clap, the metrics server and all adapters.
+//!
+//! `settings` puts values together, `wiring` turns them into ports, `cli` has a file a command.
+//! Data goes to stdout, everything else to stderr; `exit` has the numbers.
+
+mod cli;
+mod crawl;
+mod dir;
+mod exit;
+mod explain;
+mod seeds;
+mod settings;
+mod status;
+mod telemetry;
+mod waiting;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match cli::run(cli) {
+        Ok(exit) => exit.into(),
+        Err(fail) if fail.is_broken_pipe() => exit::Exit::Done.into(),
+        Err(fail) => {
+            eprintln!("lycosa: {:#}", fail.error);
+            fail.exit.into()
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What can be asked of lycosa?
+//!
+//! One variant a command, one file each below. Commands that later versions bring are known by
+//! name, so that they fail with a sentence and not with a guess.
+
+mod config;
+mod crawl;
+mod demo;
+mod fetch;
+pub mod flags;
+mod look;
+mod tool;
+mod warc;
+
+use std::ffi::OsString;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::exit::{Fail, Outcome};
+
+/// A polite web crawler: it archives what it visits, and loses nothing.
+///
+/// Start with `lycosa demo`, or with
+/// `lycosa crawl https://example.org --contact me@example.org`.
+#[derive(Debug, Parser)]
+#[command(name = "lycosa", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Crawl from seeds, or go on with a crawl
+    Crawl(Box<crawl::CrawlArgs>),
+    /// Go on with a crawl
+    Resume(Box<crawl::ResumeArgs>),
+    /// Show how a crawl stands, running or not
+    Status(look::StatusArgs),
+    /// Tell what has become of a URL, and why
+    Explain(look::ExplainArgs),
+    /// Visit one URL politely and show what came back
+    Fetch(Box<fetch::FetchArgs>),
+    /// Crawl a simulated web for a minute, to see how it goes
+    Demo(demo::DemoArgs),
+    /// The simulated web of the demo, in a process of its own
+    #[command(hide = true)]
+    Simweb(demo::SimwebArgs),
+    /// See, check or start a configuration
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Look into WARC files
+    #[command(subcommand)]
+    Warc(warc::WarcCommand),
+    /// Use a part of the crawler as a filter: JSON lines in, JSON lines out
+    #[command(subcommand)]
+    Tool(tool::ToolCommand),
+    #[command(
+        hide = true,
+        name = "search",
+        aliases = ["export", "forget", "dlq", "traps", "rank", "reprocess", "import", "serve",
+                   "top", "frontier", "worker", "node"]
+    )]
+    Later(LaterArgs),
+}
+
+#[derive(Debug, Args)]
+struct LaterArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _rest: Vec<OsString>,
+}
+
+pub fn run(cli: Cli) -> Outcome {
+    match cli.command {
+        Command::Crawl(args) => crawl::run(&args),
+        Command::Resume(args) => crawl::resume(&args),
+        Command::Status(args) => look::status(&args),
+        Command::Explain(args) => look::explain(&args),
+        Command::Fetch(args) => fetch::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Simweb(args) => demo::serve(&args),
+        Command::Config(command) => config::run(command),
+        Command::Warc(command) => warc::run(command),
+        Command::Tool(command) => tool::run(&command),
+        Command::Later(_) => {
+            let name = std::env::args().nth(1).unwrap_or_default();
+            Err(Fail::settings(format!(
+                "`lycosa {name}` is not available in this version; `lycosa --help` lists what is"
+            )))
+        }
+    }
+}
+
+/// Runs a command that waits for the world.
+fn block_on(work: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(work);
+    // A look-up or a read that nobody waits for must not hold the process.
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,0 +1,434 @@
+//! One run of a crawl, from a directory and settings to a report.
+//!
+//! Looks up the seeds, takes the directory, settles what the last run left, lets the engine work
+//! while people, the disk and other processes may steer or ask, and tells how it ended.
+
+pub mod control;
+pub mod progress;
+pub mod rejudge;
+mod report;
+mod serve;
+mod survey;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use engine::{Ending, Engine, EngineParts, Events, Opened, Pool, SteadyClock, Steering};
+use frontier::Scope;
+use ports::{Clock as _, ShardStore};
+use serde::Serialize;
+use tokio::time::Instant;
+use types::{Canon, CrawlUrl, Timestamp};
+
+use crate::cli::flags::OutputFlags;
+use crate::dir::{Dir, HeldDir, Mark, write_whole};
+use crate::exit::{Exit, Fail, Outcome};
+use crate::explain::{self, Explanation};
+use crate::seeds::preflight;
+use crate::settings::Settings;
+use crate::settings::layers::Resolved;
+use crate::settings::render;
+use crate::status::{ShardStanding, Status};
+use crate::telemetry::{self, Stderr};
+use crate::wiring;
+
+pub use report::Report;
+
+/// What is to be crawled, and where it is kept.
+#[derive(Debug)]
+pub struct Plan {
+    pub dir: Dir,
+    pub resolved: Resolved,
+    pub seeds: Vec<CrawlUrl>,
+    pub output: OutputFlags,
+    /// Settings that differ from those of the last run, as people read them.
+    pub changes: Vec<String>,
+    /// Keep `/metrics` up after the end, until an interrupt.
+    pub stay: bool,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub exit: Exit,
+    pub report: Report,
+}
+
+/// Crawls; the report is written and told.
+pub async fn run(plan: Plan) -> Outcome {
+    let stderr = Stderr::default();
+    let ended = Box::pin(crawl(&plan, &stderr)).await?;
+    if !plan.output.quiet && !plan.output.json {
+        stderr.say(ended.report.text().trim_end());
+        stderr.say(&farewell(&plan, &ended));
+    }
+    Ok(ended.exit)
+}
+
+/// The same without the last words.
+pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
+    let settings = &plan.resolved.settings;
+    let early = SteadyClock::start(Timestamp::ZERO);
+    let net = wiring::net(settings, early)?;
+    let fresh = !plan.dir.is_crawl();
+    if !plan.seeds.is_empty() {
+        let looked = preflight(&plan.seeds, net.resolver, settings).await;
+        if fresh {
+            looked.verdict()?;
+        }
+        for (_, trouble) in &looked.troubles {
+            stderr.say(&format!("lycosa: {trouble}"));
+        }
+    }
+    let held = plan.dir.hold_or_make(&settings.store, early.now())?;
+    telemetry::start(plan.output.loudness(), Some(&plan.dir.logs()), stderr)?;
+    let kept = render::kept_file(&plan.resolved);
+    write_whole(&plan.dir.settings(), kept.as_bytes()).context("write lycosa.toml")?;
+    for change in &plan.changes {
+        tracing::info!(change, "setting changed");
+    }
+    let progress = progress::Progress::new(plan.output, stderr);
+    let (opened, clock) = open(plan, &held, &progress)?;
+    if !fresh && settings.identity.contact.is_none() {
+        let net = wiring::net(settings, clock)?;
+        let looked = preflight(&opened.seeds, net.resolver, settings).await;
+        if looked.needs_contact {
+            looked.verdict()?;
+        }
+    }
+    let run = Run { plan, held: &held, progress: &progress, clock };
+    Box::pin(run.work(opened)).await
+}
+
+/// Opens the books and lets them settle their past; adds what is new.
+fn open(
+    plan: &Plan,
+    held: &HeldDir,
+    progress: &progress::Progress,
+) -> Result<(Opened, SteadyClock), Fail> {
+    let settings = &plan.resolved.settings;
+    let mut books = wiring::books(&plan.dir, &held.mark, settings)?;
+    let change = rejudge::Change::find(&plan.dir, &mut books, settings)?;
+    let now = Timestamp::from(std::time::SystemTime::now());
+    let mut opened = engine::open(books, now, wiring::retry(settings))
+        .with_context(|| format!("open {}", plan.dir.root().display()))?;
+    let clock = SteadyClock::start(opened.latest);
+    let now = clock.now();
+    if let Some(done) = change.apply(&mut opened, now)? {
+        let rejudge::Done { rejudged, offered, accepted } = done;
+        tracing::info!(rejudged, offered, accepted, "rules changed, urls judged again");
+        progress.say(&format!(
+            "the rules have changed: {rejudged} refused URLs are judged again, {accepted} new URLs \
+             of {offered} links in the archive are in scope now"
+        ));
+    }
+    let added = opened.seed(&plan.seeds, now)?;
+    tracing::info!(seeds = plan.seeds.len(), added, lost = opened.lost, "crawl opened");
+    Ok((opened, clock))
+}
+
+/// A run that is set up.
+struct Run<'a> {
+    plan: &'a Plan,
+    held: &'a HeldDir,
+    progress: &'a progress::Progress,
+    clock: SteadyClock,
+}
+
+/// What goes on beside the crawl; ends when it is dropped.
+struct Companions {
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+    _control: control::Control,
+}
+
+impl Drop for Companions {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+#[derive(Serialize)]
+struct Start<'a> {
+    event: &'static str,
+    directory: String,
+    resumed: bool,
+    seeds: usize,
+    pages: u64,
+    serving: Option<String>,
+    lycosa: &'a str,
+}
+
+impl Run<'_> {
+    async fn work(&self, opened: Opened) -> Result<Ended, Fail> {
+        let settings = &self.plan.resolved.settings;
+        let net = wiring::net(settings, self.clock)?;
+        let listener = serve::listen(&settings.api).await?;
+        let (resumed, lost) = (opened.resumed && !self.held.new, opened.lost);
+        let (pages_before, seeds) = (opened.tally.get("pages"), opened.seeds.clone());
+        let events = Events::default();
+        events.lost(lost);
+        let engine = Engine::new(
+            opened,
+            EngineParts {
+                options: wiring::engine_options(settings, &self.held.mark),
+                clock: self.clock,
+                fetcher: net.fetcher,
+                resolver: net.resolver,
+                pool: Pool::threads(),
+                scope: Scope::new(&settings.crawl).map_err(Fail::settings)?,
+                canon: Canon::new(&settings.url),
+                events: events.clone(),
+                threads: true,
+            },
+        )?;
+        let live = Arc::new(Live {
+            steering: engine.steering(),
+            settings: settings.clone(),
+            mark: self.held.mark.clone(),
+            started: Instant::now(),
+            pages_before,
+            paused: AtomicBool::new(false),
+        });
+        let (companions, serving) = self.accompany(&live, listener)?;
+        let started = self.clock.now();
+        self.greet(resumed, &seeds, pages_before, serving);
+        let ending = Box::pin(engine.run()).await;
+        let elapsed = live.started.elapsed();
+        // Whoever watches the metrics may look at the end in peace.
+        if self.plan.stay && ending.is_ok() {
+            self.progress.say("done; /metrics stays up until Ctrl-C");
+            // Without signals there is nothing to wait for.
+            let _ = tokio::signal::ctrl_c().await;
+        }
+        drop(companions);
+        self.progress.finish();
+        let ending = ending?;
+        let facts = report::RunFacts {
+            ending,
+            exit: report::exit_of(ending),
+            started,
+            ended: self.clock.now(),
+            elapsed,
+            pages_before,
+            visits_lost: lost,
+            seeds: seeds.len() as u64,
+        };
+        self.conclude(facts, &seeds, &events)
+    }
+
+    fn accompany(
+        &self,
+        live: &Arc<Live>,
+        listener: Option<tokio::net::TcpListener>,
+    ) -> Result<(Companions, Option<String>), Fail> {
+        let mut tasks = vec![
+            watch::signals(Arc::clone(live), self.progress.clone())?,
+            self.progress.start(Arc::clone(live)),
+        ];
+        let free_min = live.settings.store.disk_free_min.get();
+        if free_min > 0 {
+            let folder = self.plan.dir.root().to_owned();
+            tasks.push(watch::disk(Arc::clone(live), folder, free_min, self.progress.clone()));
+        }
+        let mut serving = None;
+        if let Some(listener) = listener {
+            let token = live.settings.api.token.clone();
+            let (address, task) = serve::start(listener, Arc::clone(live), token)?;
+            serving = Some(format!("http://{address}/metrics"));
+            tasks.push(task);
+        }
+        let control = control::Control::start(&self.plan.dir, Arc::clone(live))?;
+        Ok((Companions { tasks, _control: control }, serving))
+    }
+
+    fn greet(&self, resumed: bool, seeds: &[CrawlUrl], pages: u64, serving: Option<String>) {
+        let settings = &self.plan.resolved.settings;
+        let root = self.plan.dir.root().display();
+        let word = if resumed { "resuming" } else { "crawling" };
+        self.progress.say(&format!(
+            "{word} {}: {} seeds, {pages} pages so far, scope {}, {} between requests to a host",
+            root,
+            seeds.len(),
+            settings.crawl.scope.as_str(),
+            settings.politeness.delay
+        ));
+        for change in &self.plan.changes {
+            self.progress.say(&format!("changed since the last run: {change}"));
+        }
+        if !settings.robots.obey {
+            tracing::warn!("robots.txt is NOT obeyed: for your own sites only");
+        }
+        if let Some(url) = &serving {
+            self.progress.say(&format!("metrics at {url}"));
+        }
+        self.progress.print(&Start {
+            event: "start",
+            directory: root.to_string(),
+            resumed,
+            seeds: seeds.len(),
+            pages,
+            serving,
+            lycosa: env!("CARGO_PKG_VERSION"),
+        });
+    }
+
+    /// Looks at what is there now, writes the report and decides the exit code.
+    fn conclude(
+        &self,
+        mut facts: report::RunFacts,
+        seeds: &[CrawlUrl],
+        events: &Events,
+    ) -> Result<Ended, Fail> {
+        let (dir, mark) = (&self.plan.dir, &self.held.mark);
+        let settings = &self.plan.resolved.settings;
+        let mut stores = wiring::stores(dir, mark).context("look at the state for the report")?;
+        let standings = stores.iter_mut().map(|store| ShardStanding::read(&mut **store, false));
+        let status = Status::of(standings.collect::<Result<_, _>>()?);
+        let mut survey = None;
+        // A second interrupt wants its end now.
+        if facts.ending != Ending::Abandoned {
+            let mut skipped = Vec::new();
+            survey = Some(survey::survey(&mut stores, settings, facts.ended, &mut skipped)?);
+            write_whole(&dir.skipped(), &skipped).context("write reports/skipped.jsonl")?;
+        }
+        let fruitless = facts.ending == Ending::Done && status.pages == 0;
+        if fruitless {
+            facts.exit = Exit::Failure;
+            for sentence in self.seed_troubles(&mut stores, seeds)? {
+                eprintln!("lycosa: {sentence}");
+            }
+        }
+        let report = Report::new(dir, mark, &self.plan.resolved, &facts, &status, survey, events);
+        report.write(dir).context("write report.json")?;
+        self.progress.print(&report);
+        tracing::info!(ending = report.ending, pages = status.pages, "crawl ended");
+        Ok(Ended { exit: facts.exit, report })
+    }
+
+    /// Why no seed could be fetched.
+    fn seed_troubles(
+        &self,
+        stores: &mut [Box<dyn ShardStore>],
+        seeds: &[CrawlUrl],
+    ) -> anyhow::Result<Vec<String>> {
+        let settings = &self.plan.resolved.settings;
+        let mut sentences = Vec::new();
+        for seed in seeds.iter().take(3) {
+            let told =
+                explain_in(stores, seed, &self.held.mark, settings, seeds, self.clock.now())?;
+            sentences
+                .push(format!("no seed could be fetched: {seed}: {}: {}", told.state, told.why));
+        }
+        Ok(sentences)
+    }
+}
+
+/// Explains a URL from stores at rest.
+pub fn explain_in(
+    stores: &mut [Box<dyn ShardStore>],
+    url: &CrawlUrl,
+    mark: &Mark,
+    settings: &Settings,
+    seeds: &[CrawlUrl],
+    now: Timestamp,
+) -> anyhow::Result<Explanation> {
+    let mut scope = Scope::new(&settings.crawl).map_err(anyhow::Error::msg)?;
+    seeds.iter().for_each(|seed| scope.add_seed(seed));
+    let shard = url.site().shard(mark.shards).0;
+    let names = wiring::archive_names(mark, settings, shard)?;
+    let rules = explain::Rules { scope: &scope, settings, names: &names, now };
+    let store = stores.get_mut(usize::from(shard)).context("a shard is missing")?;
+    Ok(explain::explain(&mut **store, url, &rules)?)
+}
+
+/// What to do next.
+fn farewell(plan: &Plan, ended: &Ended) -> String {
+    let dir = plan.dir.root().display();
+    let crawl = &plan.resolved.settings.crawl;
+    match ended.exit {
+        Exit::Done if !ended.report.leaves_work() => {
+            format!("ask about a URL with: lycosa explain {dir} URL")
+        }
+        Exit::PageLimit => {
+            let more = crawl.max_pages.unwrap_or_default().saturating_mul(2);
+            format!("resume with a higher limit: lycosa resume {dir} --limit {more}")
+        }
+        Exit::SizeLimit => {
+            let more = crawl.max_bytes.unwrap_or_default().get().saturating_mul(2);
+            let more = types::ByteSize(more);
+            format!("resume with a higher limit: lycosa resume {dir} --size-limit {more}")
+        }
+        Exit::DiskLow => format!("make room, then resume with: lycosa resume {dir}"),
+        _ => format!("resume with: lycosa resume {dir}"),
+    }
+}
+
+/// A crawl that runs, as others see it.
+#[derive(Debug)]
+pub struct Live {
+    pub steering: Steering,
+    settings: Settings,
+    mark: Mark,
+    started: Instant,
+    pages_before: u64,
+    paused: AtomicBool,
+}
+
+impl Live {
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+        self.steering.limits.halt(paused);
+    }
+
+    /// How things stand, with the hosts that have most to do.
+    pub async fn status(&self) -> Status {
+        self.standing(true).await
+    }
+
+    async fn standing(&self, hosts: bool) -> Status {
+        let mut shards = Vec::new();
+        for keeper in &self.steering.ctx.keepers {
+            // A keeper that is gone has nothing to tell: the crawl is about to end.
+            let read = keeper.ask(move |books| ShardStanding::read(&mut *books.store, hosts)).await;
+            shards.push(read.and_then(Result::ok).unwrap_or_default());
+        }
+        let limits = &self.steering.limits;
+        let elapsed = self.started.elapsed().max(Duration::from_millis(1));
+        let pages = limits.pages();
+        let run_pages = pages.saturating_sub(self.pages_before);
+        Status {
+            process: Some(std::process::id()),
+            pages,
+            archive_bytes: limits.archive_bytes(),
+            in_flight: u64::try_from(limits.in_flight.load(Ordering::Relaxed)).unwrap_or(0),
+            run_seconds: Some(elapsed.as_secs_f64()),
+            run_pages: Some(run_pages),
+            pages_per_second: Some(run_pages as f64 / elapsed.as_secs_f64()),
+            paused: self.paused.load(Ordering::Relaxed),
+            ..Status::of(shards)
+        }
+    }
+
+    /// Explains a URL, as somebody typed it.
+    pub async fn explain(&self, text: &str) -> Result<Explanation, String> {
+        let ctx = &self.steering.ctx;
+        let url = ctx.canon.parse(text).map_err(|error| error.to_string())?;
+        let scope = ctx.scope.read().expect("no panic while locked").clone();
+        let shard = url.site().shard(self.mark.shards);
+        let names = wiring::archive_names(&self.mark, &self.settings, shard.0)
+            .map_err(|error| error.to_string())?;
+        let settings = self.settings.clone();
+        let now = ctx.clock.now();
+        let told = ctx.keeper(shard).ask(move |books| {
+            let rules = explain::Rules { scope: &scope, settings: &settings, names: &names, now };
+            explain::explain(&mut *books.store, &url, &rules)
+        });
+        match told.await {
+            Some(told) => told.map_err(|error| error.to_string()),
+            None => Err("the crawl is about to end; ask again in a moment".to_owned()),
+        }
+    }
+}

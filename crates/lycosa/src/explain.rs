@@ -1,0 +1,368 @@
+//! What has become of this URL, and why?
+//!
+//! One value, computed from the settings and the shard's state, that can travel as JSON: from a
+//! running crawl over its control socket, or from a directory at rest.
+
+use std::fmt::Write as _;
+
+use frontier::Scope;
+use ports::robots_entry::RobotsAccess;
+use ports::{PortResult, RobotsEntry, ShardStore};
+use robots::Robots;
+use serde::{Deserialize, Serialize};
+use types::record::Retirement;
+use types::{CrawlUrl, Record, State, Timestamp, UrlRef};
+
+use crate::settings::Settings;
+use crate::waiting::{self, HostFacts};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The canonical form.
+    pub url: String,
+    /// Whether the crawl has accepted it.
+    pub known: bool,
+    /// `fetched`, `moved`, `queued`, `refused`, `gone`, `dead letter` or `unknown`.
+    pub state: String,
+    /// The sentence that answers.
+    pub why: String,
+    pub in_scope: bool,
+    /// What the settings say, with the one that decided.
+    pub scope: String,
+    pub found: Option<Found>,
+    pub visit: Option<Visit>,
+    pub archive: Option<Place>,
+    pub robots: Option<RobotsSay>,
+    pub host: Option<HostSay>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Found {
+    pub at: String,
+    pub depth: u16,
+    pub redirects: u8,
+    pub seed: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Visit {
+    pub at: String,
+    pub status: u16,
+    pub content_type: Option<String>,
+    pub body_bytes: u64,
+    pub took_ms: u32,
+    pub title: Option<String>,
+    pub links: u32,
+    pub moved_to: Option<String>,
+    pub target_refused: Option<String>,
+    pub truncated: Option<String>,
+    pub answers: u32,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Place {
+    pub file: String,
+    pub offset: u64,
+    pub length: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RobotsSay {
+    pub url: String,
+    pub allowed: bool,
+    /// The line that decides, and its number.
+    pub rule: Option<String>,
+    pub line: Option<u32>,
+    pub crawl_delay: Option<f64>,
+    /// `rules`, `absent` or `unreachable`.
+    pub access: String,
+    pub checked_at: String,
+    pub expires_at: String,
+    pub trouble: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostSay {
+    pub host: String,
+    pub pages: u64,
+    pub requests: u64,
+    pub waiting: u64,
+    pub next_visit: String,
+    pub backoff: u32,
+    pub faults: u32,
+    pub last_fault: Option<String>,
+    pub parked: bool,
+    pub gap_min_ms: Option<u64>,
+    pub domain_pages: u64,
+}
+
+/// What decides, beside the state.
+#[derive(Debug)]
+pub struct Rules<'a> {
+    pub scope: &'a Scope,
+    pub settings: &'a Settings,
+    /// Names the files of the URL's shard.
+    pub names: &'a local::ArchiveSettings,
+    pub now: Timestamp,
+}
+
+pub fn explain(
+    store: &mut dyn ShardStore,
+    url: &CrawlUrl,
+    rules: &Rules<'_>,
+) -> PortResult<Explanation> {
+    let record = store.record(url)?;
+    let facts = HostFacts::read(store, &url.host_key())?;
+    let entry = store.robots(&url.origin())?;
+    let depth = record.as_ref().map_or(1, |record| record.found.depth);
+    let verdict = if record.as_ref().is_some_and(|record| record.found.seed) {
+        Ok(())
+    } else {
+        rules.scope.judge(UrlRef::from(url), depth)
+    };
+    let robots = entry.map(|entry| robots_say(url, &entry, rules.settings));
+    let (state, why) = match &record {
+        Some(record) => state_of(record, facts.as_ref(), rules),
+        None => ("unknown", unknown(&verdict, robots.as_ref())),
+    };
+    let last = record.as_ref().and_then(|record| record.last.as_deref());
+    Ok(Explanation {
+        url: url.to_string(),
+        known: record.is_some(),
+        state: state.to_owned(),
+        why,
+        in_scope: verdict.is_ok(),
+        scope: match &verdict {
+            Ok(()) if rules.scope.is_seed(url.as_str()) => "a seed".to_owned(),
+            Ok(()) => format!("in: crawl.scope = {}", rules.settings.crawl.scope.as_str()),
+            Err(refusal) => format!("out: {refusal}"),
+        },
+        found: record.as_ref().map(|record| Found {
+            at: record.found.at.rfc3339(),
+            depth: record.found.depth,
+            redirects: record.found.hops,
+            seed: record.found.seed,
+        }),
+        archive: last.and_then(|last| last.warc).map(|place| Place {
+            file: format!("archive/{}", rules.names.file_name(place.file)),
+            offset: place.offset,
+            length: place.length,
+        }),
+        visit: record.as_ref().and_then(visit_of),
+        robots,
+        host: facts.map(|facts| host_say(&facts)),
+    })
+}
+
+fn visit_of(record: &Record) -> Option<Visit> {
+    let last = record.last.as_deref()?;
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    Some(Visit {
+        at: last.at.rfc3339(),
+        status: last.answer.status,
+        content_type: text(&last.answer.content_type),
+        body_bytes: last.answer.body_bytes,
+        took_ms: last.answer.took_ms,
+        title: text(&last.answer.title),
+        links: last.answer.links,
+        moved_to: text(&last.moved_to),
+        target_refused: last.target_refused.as_ref().map(ToString::to_string),
+        truncated: last.answer.truncated.map(|why| why.as_str().to_owned()),
+        answers: record.fetch_count,
+    })
+}
+
+fn state_of(
+    record: &Record,
+    facts: Option<&HostFacts>,
+    rules: &Rules<'_>,
+) -> (&'static str, String) {
+    match &record.state {
+        State::Queued => {
+            let why = waiting::reason(record, facts, rules.settings, rules.now);
+            ("queued", why.sentence)
+        }
+        State::Parsed => match record.last.as_deref() {
+            Some(last) if last.moved_to.is_some() => {
+                let to = last.moved_to.as_deref().unwrap_or_default();
+                let mut why = format!("redirects ({}) to {to}", last.answer.status);
+                if let Some(refusal) = &last.target_refused {
+                    let _ = write!(why, ", which was not taken: {refusal}");
+                }
+                ("moved", why)
+            }
+            Some(last) => ("fetched", format!("answered {} at {}", last.answer.status, last.at)),
+            None => ("fetched", "visited".to_owned()),
+        },
+        State::Blocked(refusal) => ("refused", refusal.to_string()),
+        State::Retired(gone @ Retirement::Gone(_)) => ("gone", gone.to_string()),
+        State::Retired(dead @ Retirement::DeadLetter { .. }) => ("dead letter", dead.to_string()),
+    }
+}
+
+fn unknown(verdict: &Result<(), types::Refusal>, robots: Option<&RobotsSay>) -> String {
+    match (verdict, robots) {
+        (Err(refusal), _) => format!("the crawl does not take it: {refusal}"),
+        (Ok(()), Some(RobotsSay { allowed: false, rule: Some(rule), line: Some(line), .. })) => {
+            format!(
+                "no page links to it, and robots.txt line {line} would forbid it: `{rule}`; add it \
+                 as a seed to crawl it"
+            )
+        }
+        (Ok(()), _) => {
+            "it would be in scope, but no page that was visited links to it; add it as a seed to \
+             crawl it"
+                .to_owned()
+        }
+    }
+}
+
+fn robots_say(url: &CrawlUrl, entry: &RobotsEntry, settings: &Settings) -> RobotsSay {
+    let mut say = RobotsSay {
+        url: format!("{}/robots.txt", url.origin()),
+        allowed: true,
+        rule: None,
+        line: None,
+        crawl_delay: None,
+        access: String::new(),
+        checked_at: entry.checked_at.rfc3339(),
+        expires_at: entry.expires_at.rfc3339(),
+        trouble: entry.trouble.as_deref().map(str::to_owned),
+    };
+    match &entry.access {
+        RobotsAccess::Rules { text, .. } => {
+            let bytes_max = settings.robots.bytes_max.as_len();
+            let group = Robots::parse_limited(text, bytes_max).group(&settings.identity.product);
+            let verdict = group.judge(url.path_and_query());
+            say.access = "rules".to_owned();
+            say.allowed = verdict.allowed;
+            say.rule = verdict.rule.map(|rule| rule.text.to_owned());
+            say.line = verdict.rule.map(|rule| rule.line);
+            say.crawl_delay = group.crawl_delay();
+        }
+        RobotsAccess::Absent => say.access = "absent".to_owned(),
+        RobotsAccess::Unreachable { .. } => {
+            say.access = "unreachable".to_owned();
+            say.allowed = false;
+        }
+    }
+    say
+}
+
+fn host_say(facts: &HostFacts) -> HostSay {
+    let state = &facts.row.state;
+    HostSay {
+        host: facts.row.host.to_string(),
+        pages: state.pages,
+        requests: state.requests,
+        waiting: facts.row.waiting,
+        next_visit: state.not_before.rfc3339(),
+        backoff: state.backoff,
+        faults: state.faults,
+        last_fault: state.last_fault.as_ref().map(ToString::to_string),
+        parked: state.parked,
+        gap_min_ms: state.gap_min_ms,
+        domain_pages: facts.site.pages,
+    }
+}
+
+impl Explanation {
+    /// For people. `dir` is how they call the directory.
+    pub fn text(&self, dir: &str) -> String {
+        let mut out = String::new();
+        let mut line = |name: &str, text: String| {
+            let _ = writeln!(out, "  {name:<8} {text}");
+        };
+        line("state", format!("{}: {}", self.state, self.why));
+        if let Some(found) = &self.found {
+            let seed = if found.seed { ", a seed" } else { "" };
+            let hops = match found.redirects {
+                0 => String::new(),
+                n => format!(", after {n} redirects"),
+            };
+            line("found", format!("{} at depth {}{hops}{seed}", found.at, found.depth));
+        }
+        if let Some(visit) = &self.visit {
+            line("visit", visit.text());
+        }
+        if let Some(place) = &self.archive {
+            let Place { file, offset, length } = place;
+            line("archive", format!("{file}, offset {offset}, {length} bytes"));
+            line("", format!("lycosa warc get {dir}/{file} {offset}"));
+        }
+        line("scope", self.scope.clone());
+        if let Some(robots) = &self.robots {
+            line("robots", robots.text());
+        }
+        if let Some(host) = &self.host {
+            line("host", host.text());
+        }
+        format!("{}\n{out}", self.url)
+    }
+}
+
+impl Visit {
+    fn text(&self) -> String {
+        let mut text = format!("{}: {}", self.at, self.status);
+        if let Some(kind) = &self.content_type {
+            let _ = write!(text, " {kind}");
+        }
+        let _ = write!(text, ", {} bytes in {} ms", self.body_bytes, self.took_ms);
+        if self.links > 0 {
+            let _ = write!(text, ", {} links", self.links);
+        }
+        if let Some(why) = &self.truncated {
+            let _ = write!(text, ", truncated ({why})");
+        }
+        if let Some(title) = &self.title {
+            let _ = write!(text, ", {title:?}");
+        }
+        text
+    }
+}
+
+impl RobotsSay {
+    fn text(&self) -> String {
+        let verdict = match (&self.rule, self.line, self.access.as_str()) {
+            (Some(rule), Some(line), _) => {
+                let word = if self.allowed { "allowed" } else { "forbidden" };
+                format!("{word} by line {line}: `{rule}`")
+            }
+            (_, _, "absent") => "allowed: there is no robots.txt".to_owned(),
+            (_, _, "unreachable") => {
+                let trouble = self.trouble.as_deref().unwrap_or("no answer");
+                format!("nothing may be fetched: robots.txt is unreachable ({trouble})")
+            }
+            _ => "allowed: no rule matches".to_owned(),
+        };
+        let delay = match self.crawl_delay {
+            Some(seconds) => format!(", Crawl-delay {seconds} s"),
+            None => String::new(),
+        };
+        let RobotsSay { url, checked_at, expires_at, .. } = self;
+        format!("{verdict}{delay} ({url}, fetched {checked_at}, asked again after {expires_at})")
+    }
+}
+
+impl HostSay {
+    fn text(&self) -> String {
+        let HostSay { host, pages, requests, waiting, next_visit, .. } = self;
+        let mut text = format!(
+            "{host}: {pages} pages, {requests} requests, {waiting} waiting, next visit not before \
+             {next_visit}"
+        );
+        if self.parked {
+            text.push_str(", parked");
+        }
+        if self.backoff > 0 {
+            let _ = write!(text, ", backoff {} steps", self.backoff);
+        }
+        if let Some(fault) = &self.last_fault {
+            let _ = write!(text, ", {} faults in a row ({fault})", self.faults);
+        }
+        if let Some(gap) = self.gap_min_ms {
+            let _ = write!(text, ", smallest pause so far {gap} ms");
+        }
+        text
+    }
+}

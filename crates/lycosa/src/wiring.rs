@@ -1,0 +1,197 @@
+//! Which adapter does each setting choose?
+//!
+//! The one place where settings become ports. Everything behind it knows ports only.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use engine::{Books, EngineOptions, SteadyClock};
+use fetch::{DnsResolver, FetcherOptions, Guard, HttpFetcher};
+use local::{CdxjSink, EngineSettings, ShardSettings, WarcFiles};
+use ports::shard_store::VisitLine;
+use ports::{ArchiveEnd, PortError, PortErrorKind, PortResult, ShardStore, Sink};
+use types::ShardId;
+use types::record::RetryPolicy;
+
+use crate::dir::{Dir, Mark};
+use crate::settings::{Fsync, Settings};
+
+/// The way to the web.
+#[derive(Clone)]
+pub struct Net {
+    pub resolver: Arc<DnsResolver>,
+    pub fetcher: Arc<HttpFetcher>,
+}
+
+/// Must be called inside of the runtime.
+pub fn net(settings: &Settings, clock: SteadyClock) -> Result<Net, fetch::Error> {
+    let guard = Arc::new(Guard::new(&settings.network, settings.identity.contact.is_some()));
+    let resolver = DnsResolver::new(&settings.dns, Arc::clone(&guard), Arc::new(clock))?;
+    let fetcher = HttpFetcher::new(&FetcherOptions {
+        network: settings.network.clone(),
+        fetch: settings.fetch.clone(),
+        user_agent: settings.identity.header(),
+        robots_bytes_max: settings.robots.bytes_max,
+        guard,
+        clock: Arc::new(clock),
+    })?;
+    Ok(Net { resolver: Arc::new(resolver), fetcher: Arc::new(fetcher) })
+}
+
+/// The books of all shards, opened. They have not settled their past: `engine::open` does.
+pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<Books>> {
+    let stores = stores(dir, mark).with_context(|| format!("open {}", dir.root().display()))?;
+    let mut all = Vec::new();
+    for (shard, store) in (0..).zip(stores) {
+        let mut books = Books { store, archive: None, sinks: Vec::new() };
+        if settings.archive.enabled {
+            let names = archive_names(mark, settings, shard)?;
+            books.archive = Some(Box::new(WarcFiles::open(&dir.archive(), names.clone())?));
+            books.sinks.push(Box::new(LateCdxj::new(dir, names)));
+        }
+        all.push(books);
+    }
+    Ok(all)
+}
+
+/// How long a store that was closed a moment ago may take to let go of its files.
+const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// The stores of all shards. Reading them changes nothing.
+pub fn stores(dir: &Dir, mark: &Mark) -> PortResult<Vec<Box<dyn ShardStore>>> {
+    let engine = mark
+        .engine
+        .parse()
+        .map_err(|why| PortError::new(PortErrorKind::Version, "open the state", why))?;
+    let shards = (0..mark.shards).map(|shard| {
+        let seed = mark.crawl_id ^ u64::from(shard);
+        ShardSettings::new(ShardId(shard), seed)
+    });
+    let shards: Vec<_> = shards.collect();
+    let begun = std::time::Instant::now();
+    loop {
+        match local::open_shards(&dir.state(), engine, &shards, EngineSettings::default()) {
+            // We hold the directory, so nobody else can have it: our own thread is on its way out.
+            Err(error) if error.kind == PortErrorKind::Locked && begun.elapsed() < LETTING_GO => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// The index beside the archive, opened when it is first asked. Only then has the archive been cut
+/// to what the store knows, and its last file ends where the index must.
+struct LateCdxj {
+    archive: PathBuf,
+    indexes: PathBuf,
+    names: local::ArchiveSettings,
+    sink: Mutex<Option<CdxjSink>>,
+}
+
+impl LateCdxj {
+    fn new(dir: &Dir, names: local::ArchiveSettings) -> Self {
+        let (archive, indexes) = (dir.archive(), dir.indexes());
+        Self { archive, indexes, names, sink: Mutex::new(None) }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut CdxjSink) -> PortResult<T>) -> PortResult<T> {
+        let mut sink = self.sink.lock().expect("no panic while locked");
+        if sink.is_none() {
+            *sink = Some(CdxjSink::open(&self.indexes, self.names.clone(), self.end()?)?);
+        }
+        work(sink.as_mut().expect("opened above"))
+    }
+
+    fn end(&self) -> PortResult<Option<ArchiveEnd>> {
+        let failed = |error: std::io::Error| PortError::io("list the archive", &error);
+        let mut end = None;
+        for entry in std::fs::read_dir(&self.archive).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            if let Some(file) = name.to_str().and_then(|name| self.names.serial(name)) {
+                let bytes = entry.metadata().map_err(failed)?.len();
+                end = end.max(Some(ArchiveEnd { file, bytes }));
+            }
+        }
+        Ok(end)
+    }
+}
+
+impl Sink for LateCdxj {
+    fn name(&self) -> &'static str {
+        "cdxj"
+    }
+
+    fn cursor(&self) -> u64 {
+        // What keeps it from opening is told by the first feed.
+        self.with(|sink| Ok(sink.cursor())).unwrap_or(0)
+    }
+
+    fn feed(&mut self, lines: &[VisitLine]) -> PortResult<()> {
+        self.with(|sink| sink.feed(lines))
+    }
+
+    fn close(&mut self) -> PortResult<()> {
+        self.with(CdxjSink::close)
+    }
+}
+
+/// How the archive's files of a shard are called.
+pub fn archive_names(
+    mark: &Mark,
+    settings: &Settings,
+    shard: u16,
+) -> anyhow::Result<local::ArchiveSettings> {
+    let mut names = local::ArchiveSettings::new(ShardId(shard), "lycosa");
+    names.file_bytes_max = settings.archive.file_bytes_max.get();
+    names.level = warc::Level::new(settings.archive.level)?;
+    let mut say = |field: &str, value: String| names.info.push((field.to_owned(), value));
+    say("isPartOf", format!("{:016x}", mark.crawl_id));
+    say("http-header-user-agent", settings.identity.header());
+    if let Some(contact) = &settings.identity.contact {
+        say("operator", contact.clone());
+    }
+    say("robots", if settings.robots.obey { "obey" } else { "ignore" }.to_owned());
+    Ok(names)
+}
+
+pub fn retry(settings: &Settings) -> RetryPolicy {
+    RetryPolicy {
+        attempts_max: u8::try_from(settings.fetch.attempts_max).unwrap_or(u8::MAX),
+        delay: settings.fetch.retry_delay.get(),
+        lost_max: 3,
+    }
+}
+
+/// Longest wait of a settled visit for its group's commit.
+const BATCH_WAIT: Duration = Duration::from_millis(200);
+
+pub fn engine_options(settings: &Settings, mark: &Mark) -> EngineOptions {
+    let crawl = &settings.crawl;
+    EngineOptions {
+        shards: mark.shards,
+        product: settings.identity.product.clone(),
+        robots: settings.robots.clone(),
+        retry: retry(settings),
+        redirects_max: settings.fetch.redirects_max,
+        page_limits: page::Limits {
+            body_bytes_max: settings.fetch.html_bytes_max.as_len(),
+            ..page::Limits::default()
+        },
+        archive: settings.archive.enabled,
+        archive_level: settings.archive.level,
+        crawl_id: u128::from(mark.crawl_id),
+        concurrency: crawl.concurrency as usize,
+        patience: crawl.patience.get(),
+        max_pages: crawl.max_pages,
+        max_bytes: crawl.max_bytes.map(types::ByteSize::get),
+        max_time: crawl.max_time.map(types::HumanDuration::get),
+        commit_wait: if settings.store.fsync == Fsync::Visit { Duration::ZERO } else { BATCH_WAIT },
+        durable: settings.store.fsync != Fsync::Off,
+        politeness: settings.politeness.clone(),
+        seed: mark.crawl_id,
+    }
+}

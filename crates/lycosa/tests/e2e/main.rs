@@ -1,0 +1,7 @@
+//! The real binary, from outside: one test program, since linking it costs more than running it.
+
+mod bad_input;
+mod common;
+mod config;
+mod crawl;
+mod tool;
