@@ -34,7 +34,10 @@ The chores of lycosa: cargo xtask CHORE
                            plants the bugs of xtask/mutants, one at a time; the simulation must find
                            each within N seeds (1000)
   kills                    the real binary, killed again and again
-  bench crawl|polite       a crawl of a simulated web, measured
+  bench crawl [--hosts N] [--pages N]
+                           a crawl of a simulated web, as fast as it goes: pages per CPU-second
+  bench polite [--hosts N] [--seconds N]
+                           a crawl with the usual pauses: how much of the possible rate
   help                     this
 ";
 
@@ -66,7 +69,7 @@ fn run() -> anyhow::Result<()> {
         "sim" => sim::run(&repo, args),
         "mutants" => mutants::run(&repo, args),
         "kills" => bench::kills(args),
-        "bench" => bench::run(args),
+        "bench" => bench::run(&repo, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())
