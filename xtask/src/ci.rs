@@ -43,7 +43,7 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     ci.step("generated docs", "cargo xtask docs", || {
         docs::check(ci.repo, Some(&ci.built("lycosa")))
     })?;
-    ci.step("outside tools", "cargo xtask ci", || {
+    ci.step("outside tools", "cargo xtask interop", || {
         interop::check(ci.repo, Some(&ci.built("examples/sample")))
     })?;
     let tests = ci.cargo(&["test", "--workspace", "--no-fail-fast"], &[]);

@@ -28,6 +28,7 @@ The chores of lycosa: cargo xtask CHORE
                            server runs. --rocksdb adds that engine (minutes of C++ the first time)
   tidy                     dependency direction, paths in documents, module heads, forbidden words
   docs [--check]           writes docs/configuration.md; --check only says whether it is fresh
+  interop                  warcio and cdxj-indexer judge an archive of ours
   sim [--seeds N] [--from S]
                            the simulation of the whole engine, seeds S to S+N-1 (10000 from 0)
   mutants [NAME…] [--seeds N] [--list]
@@ -66,6 +67,7 @@ fn run() -> anyhow::Result<()> {
         "ci" => ci::run(&repo, args),
         "tidy" => tidy::run(&repo, args),
         "docs" => docs::run(&repo, args),
+        "interop" => interop::run(&repo, args),
         "sim" => sim::run(&repo, args),
         "mutants" => mutants::run(&repo, args),
         "kills" => bench::kills(args),

@@ -85,9 +85,10 @@ fn statement(lines: &[Line], at: usize) -> usize {
     first
 }
 
-/// `let value = text.parse().ok();` drops nothing.
+/// `let value = text.parse().ok();` and `return text.parse().ok();` drop nothing.
 fn is_kept(lines: &[Line], at: usize, word: &str) -> bool {
-    word == ".ok();" && lines[statement(lines, at)].code.contains(" = ")
+    let begin = &lines[statement(lines, at)].code;
+    word == ".ok();" && (begin.contains(" = ") || begin.contains("return "))
 }
 
 /// Writing into a `String` cannot fail, and in a file that writes to nothing else needs no words.
@@ -193,6 +194,7 @@ mod tests {
         passes("use std::fmt::Write as _;\nlet _ = writeln!(text, \"x\");");
         finds("use std::io::Write as _;\nlet _ = writeln!(file, \"x\");", "say why");
         passes("let value = text.parse().ok();\nlet _seat = seats.acquire();");
+        passes("return text.parse().ok();");
         passes("let value = text\n    .parse()\n    .ok();");
     }
 
