@@ -285,3 +285,114 @@ impl<F: Files> WarcArchive<F> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    use ports::PortErrorKind;
+
+    /// Files on a disk with so many bytes of room; a write that does not fit leaves a part.
+    #[derive(Default)]
+    struct SmallDisk {
+        files: std::collections::BTreeMap<u32, Vec<u8>>,
+        current: u32,
+        room: usize,
+    }
+
+    fn full() -> PortError {
+        PortError::io("append", &std::io::Error::from(std::io::ErrorKind::StorageFull))
+    }
+
+    impl Files for SmallDisk {
+        fn list(&self) -> PortResult<Vec<(u32, u64)>> {
+            Ok(self.files.iter().map(|(serial, file)| (*serial, file.len() as u64)).collect())
+        }
+
+        fn create(&mut self, serial: u32) -> PortResult<()> {
+            self.files.insert(serial, Vec::new());
+            self.resume(serial)
+        }
+
+        fn resume(&mut self, serial: u32) -> PortResult<()> {
+            self.current = serial;
+            Ok(())
+        }
+
+        fn append(&mut self, parts: &[&[u8]]) -> PortResult<()> {
+            let used: usize = self.files.values().map(Vec::len).sum();
+            let all = parts.concat();
+            let fits = all.len().min(self.room - used);
+            let file = self.files.get_mut(&self.current).unwrap();
+            file.extend_from_slice(&all[..fits]);
+            if fits < all.len() { Err(full()) } else { Ok(()) }
+        }
+
+        fn sync(&mut self) -> PortResult<()> {
+            Ok(())
+        }
+
+        fn truncate(&mut self, serial: u32, bytes: u64) -> PortResult<()> {
+            self.files.get_mut(&serial).unwrap().truncate(bytes as usize);
+            Ok(())
+        }
+
+        fn remove(&mut self, serial: u32) -> PortResult<()> {
+            self.files.remove(&serial);
+            Ok(())
+        }
+
+        fn read(&self, serial: u32) -> PortResult<Box<dyn BufRead + '_>> {
+            Ok(Box::new(Cursor::new(&self.files[&serial])))
+        }
+    }
+
+    #[test]
+    fn a_full_disk_cuts_back_to_the_last_good_end_at_every_size() {
+        let group = vec![vec![1; 40], vec![2; 60]];
+        for room in (0..900).step_by(7) {
+            let mut settings = ArchiveSettings::new(ShardId(0), "t");
+            settings.file_bytes_max = 500;
+            let disk = SmallDisk { room, ..SmallDisk::default() };
+            let mut archive = WarcArchive::new(disk, settings).unwrap();
+            archive.cut(None).unwrap();
+            let mut kept = 0;
+            // One after another, then three at once, until the disk is full.
+            let error = loop {
+                let groups = vec![group.as_slice(); if kept < 3 { 1 } else { 3 }];
+                let before = archive.end();
+                match archive.append(&groups, Timestamp::ZERO) {
+                    Ok(places) => kept += places.len(),
+                    Err(error) => {
+                        assert_eq!(archive.end(), before);
+                        break error;
+                    }
+                }
+            };
+            assert_eq!(error.kind, PortErrorKind::DiskFull);
+            let bytes: usize = archive.files.files.values().map(Vec::len).sum();
+            assert_eq!(archive.bytes_written(), bytes as u64);
+            // Nothing is left of what failed: whole groups behind each file's own record.
+            for file in archive.files.files.values() {
+                let groups = file.windows(100).filter(|w| *w == group.concat()).count();
+                let info = file.len() - 100 * groups;
+                assert!(info > 0 && file[..2] == [0x1f, 0x8b], "{room}");
+                kept -= groups;
+            }
+            assert_eq!(kept, 0);
+        }
+    }
+
+    #[test]
+    fn names_are_read_back_and_only_our_own() {
+        let settings = ArchiveSettings::new(ShardId(7), "my-crawl");
+        assert_eq!(settings.file_name(12), "my-crawl-07-00012.warc.gz");
+        assert_eq!(settings.serial("my-crawl-07-00012.warc.gz"), Some(12));
+        for other in ["my-crawl-07-12.warc.gz", "my-crawl-08-00012.warc.gz", "x", "my-crawl-07-"] {
+            assert_eq!(settings.serial(other), None, "{other}");
+        }
+        let long = ArchiveSettings::new(ShardId(123), "c");
+        assert_eq!(long.serial(&long.file_name(1_234_567)), Some(1_234_567));
+    }
+}

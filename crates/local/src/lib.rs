@@ -8,6 +8,7 @@
 //! `warc`).
 
 pub mod archive;
+pub mod cdxj;
 pub mod engine;
 pub mod files;
 #[cfg(feature = "fjall")]
@@ -22,6 +23,7 @@ pub mod sim_disk;
 pub mod sim_files;
 
 pub use archive::ArchiveSettings;
+pub use cdxj::CdxjSink;
 pub use engine::{Engine, EngineSettings, open_shards};
 pub use files::WarcFiles;
 pub use kv::Kv;

@@ -127,6 +127,17 @@ impl Disk {
         state.folders.get(folder).map(|f| f.files.keys().copied().collect()).unwrap_or_default()
     }
 
+    /// Takes bytes from the end of an archive file, as a power loss does where nobody synced.
+    pub fn shorten(&self, folder: &str, serial: u32, bytes: u64) {
+        let mut state = self.lock();
+        let file = state.folders.get_mut(folder).and_then(|f| f.files.get_mut(&serial));
+        if let Some(file) = file {
+            let size = file.bytes.len().saturating_sub(bytes as usize);
+            file.bytes.truncate(size);
+            file.synced = file.synced.min(size);
+        }
+    }
+
     /// Changes a side file, as bad hardware would; false if there is none.
     pub fn spoil_side(&self, database: &str, name: &str, spoil: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut state = self.lock();

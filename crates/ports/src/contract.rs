@@ -7,12 +7,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a suite is a test that others run")]
 
+mod archive;
 mod kit;
 mod mail;
 mod model;
 mod queues;
 mod urls;
 mod visits;
+
+pub use archive::ReopenArchive;
 
 use types::UrlId;
 
@@ -52,4 +55,12 @@ pub fn shard_store<R: Reopen>(make: impl Fn() -> R) {
     }
     eprintln!("contract: random operations agree with a model");
     model::random_operations(make);
+}
+
+/// All promises of [`crate::Archive`].
+pub fn archive<R: ReopenArchive>(make: impl Fn() -> R) {
+    for (name, case) in archive::cases::<R>() {
+        eprintln!("contract: {name}");
+        case(&mut make());
+    }
 }
