@@ -1,6 +1,6 @@
 //! What does a page cost us? CPU time of the fetching thread alone, by the kernel's own count.
 //!
-//! `cargo run --release -p lycosa-fetch --example cost [PAGES]`
+//! `cargo run --release -p lycosa-fetch --example cost [PAGES [CASE]]`
 //!
 //! A trivial server in a thread of its own answers with a page of 20 KB; so many hosts are visited
 //! at once, each over its one connection. Linux only, because of where the count comes from.
@@ -33,10 +33,18 @@ fn main() {
     chunked.extend(b"0\r\n\r\n");
 
     println!("{} hosts, page of {} bytes ({} as gzip)", HOSTS, page.len(), gzip.len());
-    measure("plain", pages, "", &page);
-    measure("chunked", pages, "Transfer-Encoding: chunked\r\n", &chunked);
-    measure("gzip", pages, "Content-Encoding: gzip\r\n", &gzip);
-    measure("new connection each", pages / 4, "Connection: close\r\n", &page);
+    let wanted = std::env::args().nth(2);
+    let cases = [
+        ("plain", pages, "", &page),
+        ("chunked", pages, "Transfer-Encoding: chunked\r\n", &chunked),
+        ("gzip", pages, "Content-Encoding: gzip\r\n", &gzip),
+        ("close", pages / 4, "Connection: close\r\n", &page),
+    ];
+    for (name, pages, fields, body) in cases {
+        if wanted.as_deref().is_none_or(|wanted| wanted == name) {
+            measure(name, pages, fields, body);
+        }
+    }
 }
 
 /// HTML that looks like some: a head, paragraphs, forty links.
@@ -67,10 +75,8 @@ fn measure(name: &str, pages: usize, fields: &str, body: &[u8]) {
          X-Frame-Options: DENY\r\nStrict-Transport-Security: max-age=31536000\r\n{fields}{length}\r\n"
     );
     let port = serve([head.as_bytes(), body].concat(), fields.contains("close"));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let fetcher = Arc::new(fetcher());
         crawl(&fetcher, port, pages / 10).await;

@@ -8,7 +8,8 @@
 //!
 //! Always: memory for the result is taken from the budget before it is filled.
 //!
-//! Not here: how much of the wire was kept (`exchange`).
+//! Not here: how much of the wire was kept (`exchange`), where its bytes lie (`framing`), how a
+//! coding is undone (`coding`).
 
 use std::ops::Range;
 use std::time::Duration;
@@ -19,9 +20,14 @@ use tokio::time::Instant;
 
 use crate::budget::Hold;
 use crate::coding::{CODINGS_MAX, Coding, Decoding, State};
+use crate::framing::{Payload, Shape};
 
 /// Most bytes in and out of one step of decoding: some 200 µs of work.
 const STEP_BYTES: usize = 64 << 10;
+/// Steps before others have their turn: a body in tiny chunks makes tiny steps.
+const STEPS_MAX: usize = 256;
+/// Least memory that a body is decoded into.
+const FIRST_BYTES: usize = 16 << 10;
 /// A small body may blow up as much as it likes: below this no ratio counts.
 const RATIO_FREE_BYTES: usize = 256 << 10;
 /// How long a finished body waits for the memory to be decoded into before it is cut.
@@ -69,44 +75,47 @@ impl BodyReader {
         if codings.is_empty() && !coded.chunked {
             return slice(coded.wire, coded.start..coded.wire.len(), coded.limit);
         }
-        let (pieces, framed) = match coded.chunked {
-            true => chunks(coded.wire, coded.start),
-            false => (std::iter::once(coded.start..coded.wire.len()).collect(), true),
-        };
-        let mut payload = Payload::new(coded.wire, pieces);
-        let start = payload.start();
+        let payload = Payload::new(coded.wire, coded.start, coded.chunked);
+        let (shape, start) = (payload.shape(), payload.start());
         let plain = match codings.last() {
-            Some(outer) if outer.fits(&start) && payload.len > 0 => {
-                self.decode(&codings, &start, payload, coded.limit, hold).await
+            Some(outer) if outer.fits(&start) && shape.len > 0 => {
+                self.decode(&codings, payload, &shape, coded.limit, hold).await
             }
-            _ => join(&mut payload, coded.limit, hold).await,
+            _ if shape.one_piece => slice(coded.wire, payload.piece(), coded.limit),
+            _ => join(payload, &shape, coded.limit, hold).await,
         };
-        Plain { cut: plain.cut || !framed, ..plain }
+        Plain { cut: plain.cut || !shape.whole, ..plain }
     }
 
     async fn decode(
         &self,
         codings: &[Coding],
-        start: &[u8],
         mut payload: Payload<'_>,
+        shape: &Shape,
         limit: usize,
         hold: &mut Hold,
     ) -> Plain {
-        let _slot = self.slots.acquire().await.expect("the semaphore is never closed");
-        let limit = limit.min(RATIO_FREE_BYTES.max(payload.len.saturating_mul(self.ratio_max)));
+        let limit = limit.min(RATIO_FREE_BYTES.max(shape.len.saturating_mul(self.ratio_max)));
+        // Text grows some fivefold; one step's worth is not worth being exact about.
+        let first = shape.len.saturating_mul(6).max(FIRST_BYTES).min(limit);
         let base = hold.bytes();
-        let mut decoding = Decoding::new(codings, start);
-        let mut out = Vec::new();
+        if !hold.grow_to(base + first, Instant::now() + MEMORY_WAIT).await {
+            return Plain { body: Bytes::new(), cut: true };
+        }
+        // From here on nothing is waited for but our turn: who holds a slot always comes to an
+        // end, and the windows of decoders that wait do not add up.
+        let slot = self.slots.acquire().await.expect("the semaphore is never closed");
+        let mut decoding = Decoding::new(codings, &payload.start());
+        let mut out = vec![0; first];
         let mut filled = 0;
+        let mut turn = Turn::default();
         let cut = loop {
             if filled == out.len() {
                 if filled == limit {
-                    // Full: is there more? One byte tells.
                     break !ends_here(&mut decoding, &mut payload);
                 }
-                // Text grows some fivefold; after that, by doubling.
-                let want = (payload.len * 5).max(filled * 2).max(STEP_BYTES).min(limit);
-                if !hold.grow_to(base + want, Instant::now() + MEMORY_WAIT).await {
+                let want = filled.saturating_mul(2).max(FIRST_BYTES).min(limit);
+                if !hold.try_grow_to(base + want) {
                     break true;
                 }
                 out.reserve_exact(want - filled);
@@ -116,15 +125,13 @@ impl BodyReader {
             let step = decoding.step(payload.peek(STEP_BYTES), &mut out[window]);
             payload.advance(step.read);
             filled += step.written;
-            let still = step.read == 0 && step.written == 0;
-            match step.state {
-                State::Done => break false,
-                State::Broken => break true,
-                State::Pause if still => break false,
-                State::More if still => break true,
-                State::Pause | State::More => tokio::task::yield_now().await,
+            match (step.state, step.read + step.written) {
+                (State::Done, _) | (State::Pause, 0) => break false,
+                (State::Broken, _) | (State::More, 0) => break true,
+                (State::Pause | State::More, bytes) => turn.spend(bytes).await,
             }
         };
+        drop(slot);
         out.truncate(filled);
         if out.capacity() > 2 * filled {
             out.shrink_to_fit();
@@ -134,39 +141,53 @@ impl BodyReader {
     }
 }
 
-/// Whether the decoded stream has nothing more to give.
-fn ends_here(decoding: &mut Decoding, payload: &mut Payload<'_>) -> bool {
-    loop {
-        let step = decoding.step(payload.peek(STEP_BYTES), &mut [0]);
-        payload.advance(step.read);
-        match step.state {
-            _ if step.written > 0 => return false,
-            State::Done => return true,
-            State::Broken => return false,
-            state if step.read == 0 => return state == State::Pause,
-            _ => {}
+/// Our turn on the processor, which ends after so much work.
+#[derive(Default)]
+struct Turn {
+    bytes: usize,
+    steps: usize,
+}
+
+impl Turn {
+    async fn spend(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.steps += 1;
+        if self.bytes >= 2 * STEP_BYTES || self.steps >= STEPS_MAX {
+            *self = Self::default();
+            tokio::task::yield_now().await;
         }
     }
 }
 
-/// A body without compression: a slice where it lies in one piece, else a copy.
-async fn join(payload: &mut Payload<'_>, limit: usize, hold: &mut Hold) -> Plain {
-    if let [piece] = &*payload.pieces {
-        return slice(payload.wire, piece.clone(), limit);
+/// Whether a decoded stream that filled its room has nothing more to give: one byte more tells.
+fn ends_here(decoding: &mut Decoding, payload: &mut Payload<'_>) -> bool {
+    // An end that needs more steps than this is as good as none.
+    for _ in 0..STEPS_MAX {
+        let step = decoding.step(payload.peek(STEP_BYTES), &mut [0]);
+        payload.advance(step.read);
+        match (step.state, step.read) {
+            _ if step.written > 0 => return false,
+            (State::Done, _) | (State::Pause, 0) => return true,
+            (State::Broken, _) | (State::More, 0) => return false,
+            (State::Pause | State::More, _) => {}
+        }
     }
-    let cut = payload.len > limit;
-    let len = payload.len.min(limit);
+    false
+}
+
+/// A body without compression that lies in pieces.
+async fn join(mut payload: Payload<'_>, shape: &Shape, limit: usize, hold: &mut Hold) -> Plain {
+    let len = shape.len.min(limit);
     if !hold.grow_to(hold.bytes() + len, Instant::now() + MEMORY_WAIT).await {
-        return Plain { body: Bytes::new(), cut: len > 0 };
+        return Plain { body: Bytes::new(), cut: true };
     }
     let mut body = Vec::with_capacity(len);
     while body.len() < len {
         let part = payload.peek(len - body.len());
         body.extend_from_slice(part);
-        let part = part.len();
-        payload.advance(part);
+        payload.advance(part.len());
     }
-    Plain { body: Bytes::from(body), cut }
+    Plain { body: Bytes::from(body), cut: shape.len > limit }
 }
 
 fn slice(wire: &Bytes, piece: Range<usize>, limit: usize) -> Plain {
@@ -182,86 +203,6 @@ fn codings(headers: &[(Box<str>, Box<[u8]>)]) -> Option<Vec<Coding>> {
     (codings.len() <= CODINGS_MAX).then_some(codings)
 }
 
-/// The bytes of a body that lie in pieces on the wire.
-struct Payload<'a> {
-    wire: &'a Bytes,
-    pieces: Vec<Range<usize>>,
-    len: usize,
-    /// The piece that is being read, and how far.
-    at: usize,
-    offset: usize,
-}
-
-impl<'a> Payload<'a> {
-    fn new(wire: &'a Bytes, mut pieces: Vec<Range<usize>>) -> Self {
-        pieces.retain(|piece| !piece.is_empty());
-        let len = pieces.iter().map(Range::len).sum();
-        Self { wire, pieces, len, at: 0, offset: 0 }
-    }
-
-    /// The first bytes, in how many pieces they may lie.
-    fn start(&self) -> Vec<u8> {
-        let bytes = self.pieces.iter().flat_map(|piece| &self.wire[piece.clone()]);
-        bytes.take(4).copied().collect()
-    }
-
-    /// Up to `max` bytes that come next in one piece; none at the end.
-    fn peek(&self, max: usize) -> &'a [u8] {
-        match self.pieces.get(self.at) {
-            None => &[],
-            Some(piece) => {
-                let rest = &self.wire[piece.start + self.offset..piece.end];
-                &rest[..rest.len().min(max)]
-            }
-        }
-    }
-
-    fn advance(&mut self, bytes: usize) {
-        self.offset += bytes;
-        if self.pieces.get(self.at).is_some_and(|piece| self.offset == piece.len()) {
-            self.at += 1;
-            self.offset = 0;
-        }
-    }
-}
-
-/// Where the data of the chunked body from `at` on lies, and whether its last chunk came. hyper has checked the
-/// framing as far as it got, so a size that cannot be read is where the record was cut.
-fn chunks(body: &[u8], mut at: usize) -> (Vec<Range<usize>>, bool) {
-    let mut pieces = Vec::new();
-    loop {
-        let Some(line) = body[at..].iter().position(|&byte| byte == b'\n') else {
-            return (pieces, false);
-        };
-        let Some(size) = chunk_size(&body[at..at + line]) else { return (pieces, false) };
-        if size == 0 {
-            return (pieces, true);
-        }
-        let start = at + line + 1;
-        let end = start.saturating_add(size);
-        if end > body.len() {
-            pieces.push(start..body.len());
-            return (pieces, false);
-        }
-        pieces.push(start..end);
-        // The line end behind the data.
-        at = match body[end..] {
-            [b'\r', b'\n', ..] => end + 2,
-            [b'\n', ..] => end + 1,
-            _ => return (pieces, false),
-        };
-    }
-}
-
-/// The number at the start of a chunk's line; what follows `;` is an extension.
-fn chunk_size(line: &[u8]) -> Option<usize> {
-    let digits = line.split(|&byte| byte == b';').next()?.trim_ascii();
-    let text = std::str::from_utf8(digits).ok()?;
-    // `from_str_radix` would take a sign.
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    digits.then(|| usize::from_str_radix(text, 16).ok())?
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -269,7 +210,6 @@ mod tests {
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
-    use proptest::prelude::*;
 
     use super::*;
     use crate::budget::Budget;
@@ -419,29 +359,5 @@ mod tests {
         let (plain, held) = case.read();
         assert!(plain.cut && text.starts_with(&plain.body));
         assert!(held <= 128 << 10);
-    }
-
-    proptest! {
-        #[test]
-        fn chunks_never_point_outside(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let (pieces, _) = chunks(&body, 0);
-            let mut last = 0;
-            for piece in pieces {
-                prop_assert!(last <= piece.start && piece.end <= body.len());
-                last = piece.end;
-            }
-        }
-
-        #[test]
-        fn chunked_bodies_come_back(
-            body in proptest::collection::vec(any::<u8>(), 1..500),
-            size in 1usize..100,
-        ) {
-            let wire = chunked(&body, size);
-            let (pieces, whole) = chunks(&wire, 0);
-            prop_assert!(whole);
-            let joined: Vec<u8> = pieces.into_iter().flat_map(|p| wire[p].to_vec()).collect();
-            prop_assert_eq!(joined, body);
-        }
     }
 }

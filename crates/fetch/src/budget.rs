@@ -79,6 +79,18 @@ impl Hold {
         true
     }
 
+    /// Grows to `bytes` if that needs no waiting.
+    pub(crate) fn try_grow_to(&mut self, bytes: usize) -> bool {
+        let more = kib(bytes).saturating_sub(self.kib);
+        let Ok(permits) = u32::try_from(more) else { return false };
+        match self.budget.free.try_acquire_many(permits) {
+            Ok(permit) => permit.forget(),
+            Err(_) => return false,
+        }
+        self.kib += more;
+        true
+    }
+
     /// Gives back what goes beyond `bytes`.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let keep = kib(bytes).min(self.kib);
@@ -139,6 +151,7 @@ mod tests {
         assert_eq!(hold.bytes(), 64 << 10);
         let before = Instant::now();
         assert!(!hold.grow_to(65 << 10, soon()).await);
+        assert!(!hold.try_grow_to(65 << 10) && hold.try_grow_to(64 << 10));
         assert_eq!(Instant::now(), before);
         hold.shrink_to(1500);
         assert_eq!(budget.held_bytes(), 2048);

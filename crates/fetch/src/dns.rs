@@ -62,7 +62,6 @@ struct Memory {
 }
 
 impl DnsResolver {
-    /// Must be made inside of a runtime of tokio.
     pub fn new(
         settings: &DnsSettings,
         guard: Arc<Guard>,

@@ -33,6 +33,8 @@ use crate::head;
 use crate::limits::{BodyLimits, ByteLimits, Limit, Pace};
 use crate::record::{Ending, Recorder, SharedTape, Tape};
 
+/// Frames of a body before others have their turn.
+const FRAMES_A_TURN: usize = 256;
 /// Most that the room for an answer grows at once.
 const GROWTH_BYTES_MAX: usize = 1 << 20;
 
@@ -239,7 +241,13 @@ impl Connection {
         let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
         // One byte more than is kept shows that there was more.
         let room_max = wire_max.saturating_add(1).min(hold.bytes_max());
+        let mut frames = 0_usize;
         loop {
+            // A body in tiny chunks is a lot of work for few bytes: others have their turn too.
+            frames += 1;
+            if frames.is_multiple_of(FRAMES_A_TURN) {
+                tokio::task::yield_now().await;
+            }
             let item = |cx: &mut Context<'_>| Pin::new(&mut body).poll_frame(cx);
             match self.next(item, &mut terms.pace, timer.as_mut(), &mut |_| ()).await {
                 // The tape has the bytes; hyper's copy only tells where the message ends.

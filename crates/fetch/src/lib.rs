@@ -17,6 +17,7 @@ mod coding;
 mod connect;
 mod error;
 mod exchange;
+mod framing;
 mod head;
 mod latency;
 mod limits;

@@ -50,7 +50,8 @@ const ROBOTS_SLACK: usize = 4 << 10;
 
 impl TimeLimits {
     pub(crate) fn new(settings: &NetworkSettings) -> Self {
-        let window = settings.rate_window.get();
+        // A window without length would never be over.
+        let window = settings.rate_window.get().max(Duration::from_millis(1));
         let bytes = settings.rate_min.0 as f64 * window.as_secs_f64();
         Self {
             connect: settings.timeout_connect.get(),

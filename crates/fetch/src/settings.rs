@@ -90,7 +90,8 @@ pub struct DnsSettings {
     pub failure_ttl: HumanDuration,
     /// How many names are remembered; the one unused for longest makes room.
     pub cache_entries_max: usize,
-    /// Longest wait for one server's answer.
+    /// Longest wait for one server's answer. Within it a lost datagram is sent again, twice at
+    /// most.
     pub timeout: HumanDuration,
     /// How often each server is asked before we give up.
     pub attempts: u32,

@@ -216,3 +216,50 @@ async fn robots_txt_has_a_limit_of_its_own() {
     assert_eq!((response.truncated, response.body_cut), (Some(Truncated::Length), true));
     assert!(server.requests()[0].contains("Accept: text/plain"));
 }
+
+/// Answers that were damaged in every way: whatever comes of them, the record is a part of what
+/// was sent, and nothing breaks or hangs.
+#[tokio::test]
+async fn a_damaged_answer_is_recorded_as_it_came_or_is_none() {
+    let whole: [&[u8]; 4] = [
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 11\r\n\r\nhello world",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n6\r\n world\r\n0\r\nA: b\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 404 Not Found\nServer: x\n\nhello world",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08\0\0\0\0\0\0\x03+\xcf\xcfI\x03\0\0\0\0\0",
+    ];
+    let mut state = 7u64;
+    let mut random = move |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let fetcher = fetcher();
+    let (mut answered, mut broken) = (0, 0);
+    for round in 0..600 {
+        let mut sent = whole[round % whole.len()].to_vec();
+        for _ in 0..1 + random(4) {
+            let at = random(sent.len());
+            match random(4) {
+                0 => sent[at] = random(256) as u8,
+                1 if sent.len() > 1 => drop(sent.remove(at)),
+                2 => sent.insert(at, b"\r\n :;0f\xff"[random(8)]),
+                _ => sent.truncate(at + 1),
+            }
+        }
+        let exchange = Server::once(&*sent).await.visit(&fetcher, "/").await;
+        match &exchange.response {
+            None => broken += 1,
+            Some(response) => {
+                answered += 1;
+                let wire = &*response.wire;
+                assert!(sent.windows(wire.len()).any(|part| part == wire), "{}", text(&sent));
+                assert!(wire.starts_with(b"HTTP/1."), "{}", text(wire));
+                assert!(response.head_bytes <= wire.len());
+            }
+        }
+        drop(exchange);
+        assert_eq!(fetcher.stats().held_bytes, 0);
+    }
+    assert!(answered > 100 && broken > 100, "{answered} {broken}");
+}
