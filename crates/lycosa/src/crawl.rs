@@ -4,6 +4,7 @@
 //! while people, the disk and other processes may steer or ask, and tells how it ended.
 
 pub mod control;
+mod live;
 pub mod progress;
 pub mod rejudge;
 mod report;
@@ -12,15 +13,12 @@ mod survey;
 mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::Context as _;
-use engine::{Ending, Engine, EngineParts, Events, Opened, Pool, SteadyClock, Steering};
+use engine::{Ending, Engine, EngineParts, Events, Opened, Pool, SteadyClock};
 use frontier::Scope;
 use ports::{Clock as _, ShardStore};
 use serde::Serialize;
-use tokio::time::Instant;
 use types::{Canon, CrawlUrl, Timestamp};
 
 use crate::cli::flags::OutputFlags;
@@ -35,6 +33,7 @@ use crate::status::{ShardStanding, Status};
 use crate::telemetry::{self, Stderr};
 use crate::wiring;
 
+pub use live::Live;
 pub use report::Report;
 
 /// What is to be crawled, and where it is kept.
@@ -184,19 +183,13 @@ impl Run<'_> {
                 threads: true,
             },
         )?;
-        let live = Arc::new(Live {
-            steering: engine.steering(),
-            settings: settings.clone(),
-            mark: self.held.mark.clone(),
-            started: Instant::now(),
-            pages_before,
-            paused: AtomicBool::new(false),
-        });
+        let live = Live::new(engine.steering(), settings, &self.held.mark, pages_before);
+        let live = Arc::new(live);
         let (companions, serving) = self.accompany(&live, listener)?;
         let started = self.clock.now();
         self.greet(resumed, &seeds, pages_before, serving);
         let ending = Box::pin(engine.run()).await;
-        let elapsed = live.started.elapsed();
+        let elapsed = live.elapsed();
         // Whoever watches the metrics may look at the end in peace.
         if self.plan.stay && ending.is_ok() {
             self.progress.say("done; /metrics stays up until Ctrl-C");
@@ -205,7 +198,7 @@ impl Run<'_> {
         }
         drop(companions);
         self.progress.finish();
-        let ending = ending?;
+        let ending = ending.map_err(|error| self.advise(error))?;
         let facts = report::RunFacts {
             ending,
             exit: report::exit_of(ending),
@@ -219,6 +212,17 @@ impl Run<'_> {
         self.conclude(facts, &seeds, &events)
     }
 
+    /// An error of ours, with what to do about it.
+    fn advise(&self, error: engine::EngineError) -> Fail {
+        let fail = Fail::from(error);
+        let dir = self.plan.dir.root().display();
+        let hint = match fail.exit {
+            Exit::DiskFull => format!("make room, then go on with: lycosa resume {dir}"),
+            _ => format!("nothing that was accepted is lost; go on with: lycosa resume {dir}"),
+        };
+        Fail::new(fail.exit, format!("{:#}; {hint}", fail.error))
+    }
+
     fn accompany(
         &self,
         live: &Arc<Live>,
@@ -228,14 +232,15 @@ impl Run<'_> {
             watch::signals(Arc::clone(live), self.progress.clone())?,
             self.progress.start(Arc::clone(live)),
         ];
-        let free_min = live.settings.store.disk_free_min.get();
+        let settings = &self.plan.resolved.settings;
+        let free_min = settings.store.disk_free_min.get();
         if free_min > 0 {
             let folder = self.plan.dir.root().to_owned();
             tasks.push(watch::disk(Arc::clone(live), folder, free_min, self.progress.clone()));
         }
         let mut serving = None;
         if let Some(listener) = listener {
-            let token = live.settings.api.token.clone();
+            let token = settings.api.token.clone();
             let (address, task) = serve::start(listener, Arc::clone(live), token)?;
             serving = Some(format!("http://{address}/metrics"));
             tasks.push(task);
@@ -249,9 +254,9 @@ impl Run<'_> {
         let root = self.plan.dir.root().display();
         let word = if resumed { "resuming" } else { "crawling" };
         self.progress.say(&format!(
-            "{word} {}: {} seeds, {pages} pages so far, scope {}, {} between requests to a host",
-            root,
-            seeds.len(),
+            "{word} {root}: {}, {} so far, scope {}, {} between requests to a host",
+            counted(seeds.len() as u64, "seed"),
+            counted(pages, "page"),
             settings.crawl.scope.as_str(),
             settings.politeness.delay
         ));
@@ -344,6 +349,11 @@ pub fn explain_in(
     Ok(explain::explain(&mut **store, url, &rules)?)
 }
 
+/// `1 seed`, `2 seeds`.
+fn counted(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 /// What to do next.
 fn farewell(plan: &Plan, ended: &Ended) -> String {
     let dir = plan.dir.root().display();
@@ -363,72 +373,5 @@ fn farewell(plan: &Plan, ended: &Ended) -> String {
         }
         Exit::DiskLow => format!("make room, then resume with: lycosa resume {dir}"),
         _ => format!("resume with: lycosa resume {dir}"),
-    }
-}
-
-/// A crawl that runs, as others see it.
-#[derive(Debug)]
-pub struct Live {
-    pub steering: Steering,
-    settings: Settings,
-    mark: Mark,
-    started: Instant,
-    pages_before: u64,
-    paused: AtomicBool,
-}
-
-impl Live {
-    pub fn pause(&self, paused: bool) {
-        self.paused.store(paused, Ordering::Relaxed);
-        self.steering.limits.halt(paused);
-    }
-
-    /// How things stand, with the hosts that have most to do.
-    pub async fn status(&self) -> Status {
-        self.standing(true).await
-    }
-
-    async fn standing(&self, hosts: bool) -> Status {
-        let mut shards = Vec::new();
-        for keeper in &self.steering.ctx.keepers {
-            // A keeper that is gone has nothing to tell: the crawl is about to end.
-            let read = keeper.ask(move |books| ShardStanding::read(&mut *books.store, hosts)).await;
-            shards.push(read.and_then(Result::ok).unwrap_or_default());
-        }
-        let limits = &self.steering.limits;
-        let elapsed = self.started.elapsed().max(Duration::from_millis(1));
-        let pages = limits.pages();
-        let run_pages = pages.saturating_sub(self.pages_before);
-        Status {
-            process: Some(std::process::id()),
-            pages,
-            archive_bytes: limits.archive_bytes(),
-            in_flight: u64::try_from(limits.in_flight.load(Ordering::Relaxed)).unwrap_or(0),
-            run_seconds: Some(elapsed.as_secs_f64()),
-            run_pages: Some(run_pages),
-            pages_per_second: Some(run_pages as f64 / elapsed.as_secs_f64()),
-            paused: self.paused.load(Ordering::Relaxed),
-            ..Status::of(shards)
-        }
-    }
-
-    /// Explains a URL, as somebody typed it.
-    pub async fn explain(&self, text: &str) -> Result<Explanation, String> {
-        let ctx = &self.steering.ctx;
-        let url = ctx.canon.parse(text).map_err(|error| error.to_string())?;
-        let scope = ctx.scope.read().expect("no panic while locked").clone();
-        let shard = url.site().shard(self.mark.shards);
-        let names = wiring::archive_names(&self.mark, &self.settings, shard.0)
-            .map_err(|error| error.to_string())?;
-        let settings = self.settings.clone();
-        let now = ctx.clock.now();
-        let told = ctx.keeper(shard).ask(move |books| {
-            let rules = explain::Rules { scope: &scope, settings: &settings, names: &names, now };
-            explain::explain(&mut *books.store, &url, &rules)
-        });
-        match told.await {
-            Some(told) => told.map_err(|error| error.to_string()),
-            None => Err("the crawl is about to end; ask again in a moment".to_owned()),
-        }
     }
 }

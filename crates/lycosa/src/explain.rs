@@ -14,6 +14,7 @@ use types::record::Retirement;
 use types::{CrawlUrl, Record, State, Timestamp, UrlRef};
 
 use crate::settings::Settings;
+use crate::status::moment;
 use crate::waiting::{self, HostFacts};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -87,7 +88,8 @@ pub struct HostSay {
     pub pages: u64,
     pub requests: u64,
     pub waiting: u64,
-    pub next_visit: String,
+    /// None if it was never visited.
+    pub next_visit: Option<String>,
     pub backoff: u32,
     pub faults: u32,
     pub last_fault: Option<String>,
@@ -256,7 +258,7 @@ fn host_say(facts: &HostFacts) -> HostSay {
         pages: state.pages,
         requests: state.requests,
         waiting: facts.row.waiting,
-        next_visit: state.not_before.rfc3339(),
+        next_visit: moment(state.not_before),
         backoff: state.backoff,
         faults: state.faults,
         last_fault: state.last_fault.as_ref().map(ToString::to_string),
@@ -346,11 +348,11 @@ impl RobotsSay {
 
 impl HostSay {
     fn text(&self) -> String {
-        let HostSay { host, pages, requests, waiting, next_visit, .. } = self;
-        let mut text = format!(
-            "{host}: {pages} pages, {requests} requests, {waiting} waiting, next visit not before \
-             {next_visit}"
-        );
+        let HostSay { host, pages, requests, waiting, .. } = self;
+        let mut text = format!("{host}: {pages} pages, {requests} requests, {waiting} waiting");
+        if let Some(next) = &self.next_visit {
+            let _ = write!(text, ", next visit not before {next}");
+        }
         if self.parked {
             text.push_str(", parked");
         }

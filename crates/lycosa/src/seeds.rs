@@ -112,6 +112,7 @@ pub async fn preflight(
     settings: &Settings,
 ) -> Preflight {
     let hosts: BTreeSet<HostKey> = seeds.iter().map(CrawlUrl::host_key).collect();
+    let all = hosts.len() <= HOSTS_MAX;
     let mut lookups = tokio::task::JoinSet::new();
     for host in hosts.into_iter().take(HOSTS_MAX) {
         let resolver = Arc::clone(&resolver);
@@ -120,7 +121,8 @@ pub async fn preflight(
             (host, resolution)
         });
     }
-    let mut found = Preflight::default();
+    // Those that were not looked up may be fine.
+    let mut found = Preflight { some_reachable: !all, ..Preflight::default() };
     while let Some(looked) = lookups.join_next().await {
         let Ok((host, resolution)) = looked else { continue };
         match resolution {

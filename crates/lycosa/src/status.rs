@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use ports::shard_store::{Counts, Tally};
 use ports::{PortResult, ShardStore};
 use serde::{Deserialize, Serialize};
+use types::Timestamp;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -39,7 +40,8 @@ pub struct HostLine {
     pub host: String,
     pub waiting: u64,
     pub pages: u64,
-    pub next_visit: String,
+    /// None if it was never visited.
+    pub next_visit: Option<String>,
     pub parked: bool,
 }
 
@@ -63,7 +65,7 @@ impl ShardStanding {
             host: row.host.to_string(),
             waiting: row.waiting,
             pages: row.state.pages,
-            next_visit: row.state.not_before.rfc3339(),
+            next_visit: moment(row.state.not_before),
             parked: row.state.parked,
         });
         let hosts = busiest(hosts.collect());
@@ -129,14 +131,18 @@ impl Status {
         }
         for host in &self.hosts {
             let parked = if host.parked { ", parked" } else { "" };
-            let HostLine { host, waiting, pages, next_visit, .. } = host;
-            line(
-                "host",
-                format!("{host}: {waiting} waiting, {pages} pages, next {next_visit}{parked}"),
-            );
+            let next = host.next_visit.as_deref().unwrap_or("now");
+            let HostLine { host, waiting, pages, .. } = host;
+            let text = format!("{host}: {waiting} waiting, {pages} pages, next {next}{parked}");
+            line("host", text);
         }
         out
     }
+}
+
+/// A moment that has been set.
+pub fn moment(at: Timestamp) -> Option<String> {
+    (at > Timestamp::ZERO).then(|| at.rfc3339())
 }
 
 /// The counters whose names begin so, without that.

@@ -80,7 +80,7 @@ pub fn resume(args: &ResumeArgs) -> Outcome {
 fn settings(dir: &Dir, flags: &SettingFlags, crawl: &CrawlFlags) -> Result<Resolved, Fail> {
     let mark = if dir.is_crawl() { Some(dir.mark()?) } else { None };
     let kept = mark.as_ref().map(|_| dir.settings()).filter(|file| file.exists());
-    let resolved = resolve(kept, flags, Some(crawl))?;
+    let resolved = resolve(kept.as_deref(), flags, Some(crawl))?;
     if let Some(mark) = &mark {
         keeps_its_store(&resolved, mark, dir)?;
     }

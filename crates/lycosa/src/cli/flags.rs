@@ -4,7 +4,7 @@
 //! is not well-formed is a mistake in typing (exit code 2); one that is not possible is a bad
 //! setting (exit code 4), wherever it came from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use frontier::{CrawlSettings, Scope, ScopeKind};
@@ -127,12 +127,12 @@ impl OutputFlags {
 
 /// All layers of settings, in their order. `kept` is the file of the crawl's directory.
 pub fn resolve(
-    kept: Option<PathBuf>,
+    kept: Option<&Path>,
     flags: &SettingFlags,
     crawl: Option<&CrawlFlags>,
 ) -> Result<Resolved, Fail> {
     let mut layers = Layers::default();
-    for file in kept.iter().chain(&flags.config) {
+    for file in kept.into_iter().chain(flags.config.as_deref()) {
         layers.add_file(file)?;
     }
     layers.add_environment(std::env::vars())?;

@@ -79,7 +79,7 @@ struct Refused {
 fn filter<Ask, Reply>(
     input: impl Read,
     output: impl Write,
-    answer: impl Fn(Ask) -> Result<Reply, String>,
+    answer: impl Fn(&Ask) -> Result<Reply, String>,
 ) -> io::Result<()>
 where
     Ask: for<'de> Deserialize<'de>,
@@ -90,7 +90,7 @@ where
     let mut line = Vec::new();
     while next_line(&mut input, &mut line)? {
         let (id, result) = match read_line::<Ask>(&line) {
-            Ok(Line { id, ask }) => (id, answer(ask)),
+            Ok(Line { id, ask }) => (id, answer(&ask)),
             Err((id, error)) => (id, Err(error)),
         };
         match result {
@@ -146,7 +146,7 @@ struct CanonicalizeReply {
     error: Option<String>,
 }
 
-fn canonicalize(canon: &Canon, ask: CanonicalizeAsk) -> Result<CanonicalizeReply, String> {
+fn canonicalize(canon: &Canon, ask: &CanonicalizeAsk) -> Result<CanonicalizeReply, String> {
     let url = match &ask.base {
         Some(base) => Base::parse(base).and_then(|base| canon.join(&base, &ask.url)),
         None => canon.parse(&ask.url),
@@ -182,7 +182,7 @@ struct RobotsReply {
     sitemaps: Vec<String>,
 }
 
-fn judge(ask: RobotsAsk) -> Result<RobotsReply, String> {
+fn judge(ask: &RobotsAsk) -> Result<RobotsReply, String> {
     let decoded;
     let text = match (&ask.robots, &ask.robots_base64) {
         (Some(text), _) => text.as_bytes(),

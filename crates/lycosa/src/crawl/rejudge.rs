@@ -25,7 +25,7 @@ use crate::settings::Settings;
 const NOTE: &str = "rules";
 
 /// The rules by which URLs are accepted or refused.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Rules {
     scope: Json,
     addresses: Json,
@@ -90,15 +90,7 @@ impl Change {
         let Some(first) = books.first_mut() else { anyhow::bail!("a crawl has a shard") };
         // A note that cannot be read is one of another time: everything is judged again.
         let noted = first.store.note(NOTE)?;
-        let old: Option<Rules> = match &noted {
-            None => None,
-            Some(bytes) => Some(serde_json::from_slice(bytes).unwrap_or(Rules {
-                scope: Json::Null,
-                addresses: Json::Null,
-                redirects: Json::Null,
-                robots: Json::Null,
-            })),
-        };
+        let old = noted.map(|bytes| serde_json::from_slice(&bytes).unwrap_or_default());
         let links = match &old {
             Some(old) if rules.scope_differs(old) => Some(read_links(dir, books, settings)?),
             _ => None,
@@ -255,7 +247,7 @@ mod tests {
         let (old, new) = (Rules::of(&before), Rules::of(&after));
         assert!(new.scope_differs(&old) && new.rejudge(&old).settings);
         assert!(!new.rejudge(&old).robots);
-        let mut after = before.clone();
+        let mut after = before;
         after.robots.obey = false;
         let new = Rules::of(&after);
         assert!(!new.scope_differs(&old) && new.rejudge(&old).robots);

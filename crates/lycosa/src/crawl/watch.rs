@@ -17,6 +17,9 @@ use super::Live;
 use super::progress::Progress;
 use crate::exit::Exit;
 
+/// Two signals within this time are one.
+const ECHO: Duration = Duration::from_millis(50);
+
 /// Turns signals into the crawl's end.
 pub fn signals(
     live: Arc<Live>,
@@ -26,6 +29,10 @@ pub fn signals(
     let mut terminate = signal(SignalKind::terminate())?;
     Ok(tokio::spawn(async move {
         either(&mut interrupt, &mut terminate).await;
+        // `timeout` and terminals tell us and our whole group: one wish, heard twice.
+        tokio::time::sleep(ECHO).await;
+        let echo = either(&mut interrupt, &mut terminate);
+        let _ = tokio::time::timeout(Duration::ZERO, echo).await;
         let in_flight = live.steering.limits.in_flight.load(Ordering::Relaxed).max(0);
         progress.say(&format!(
             "stopping: {in_flight} pages in flight are finished first; press Ctrl-C again to stop \

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use simweb::serve::{Ready, Running, ServeOptions, Source};
-use simweb::{Entry, Fixture, WorldSpec};
+use simweb::{Entry, Fixture};
 
 /// What a command came to.
 #[derive(Debug)]
@@ -94,10 +94,6 @@ impl Site {
         drop(free);
         let fixture = Fixture::parse(&text.replace("PORT", &port.to_string()));
         Self::start(Source::Fixture(fixture.expect("the fixture is right")), port)
-    }
-
-    pub fn world(spec: WorldSpec) -> Self {
-        Self::start(Source::World(spec), 0)
     }
 
     fn start(source: Source, http_port: u16) -> Self {

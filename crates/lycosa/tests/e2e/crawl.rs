@@ -91,7 +91,7 @@ fn explains(site: &Site) {
     assert!(outside.contains("crawl.scope = host: host c.test is not a seed's"), "{outside}");
     ask("a.test", "/one").exits(0);
     let json = site.run(&["explain", "crawl", &site.url("a.test", "/one"), "--json"]).exits(0);
-    let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(json["state"], "fetched");
 }
 
@@ -324,4 +324,38 @@ fn shards_make_no_difference() {
     site.crawl(&[&home, "--scope", "any", "-s", "store.shards=4"]).exits(0);
     assert_eq!(site.report()["totals"]["pages"], 6);
     site.run(&["explain", "crawl", &site.url("b.test", "/more")]).exits(0).prints("fetched");
+}
+
+#[test]
+fn the_demo_ends_by_itself_and_tells_what_the_servers_saw() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run(folder.path(), &["demo", "-o", "demo", "--hosts", "6", "--pages", "8"]).exits(0);
+    ran.says("nothing leaves this machine")
+        .prints("done: ")
+        .prints("0 too short or two at once")
+        .prints("0 requests that a robots.txt forbids")
+        .prints("lycosa explain demo");
+    run(folder.path(), &["status", "demo"]).exits(0).prints("at rest");
+    run(folder.path(), &["demo", "-o", "demo"]).exits(2).says("choose another folder");
+}
+
+#[test]
+fn damage_in_an_archive_is_found_and_records_can_be_printed() {
+    let site = Site::fixture(SMALL);
+    let one = site.url("a.test", "/one");
+    site.crawl(&[&site.url("a.test", "/")]).exits(0);
+    let archive = "crawl/archive/lycosa-00-00000.warc.gz";
+    let got = site.run(&["warc", "get", archive, &one]).exits(0).prints("WARC-Type: response");
+    assert!(got.out.contains("HTTP/1.1 200") && got.out.contains("<a href=/two"), "{}", got.out);
+    let body = site.run(&["warc", "get", archive, &one, "--payload"]).exits(0);
+    assert!(body.out.starts_with("<a href=/two"), "{}", body.out);
+    site.run(&["warc", "get", archive, "http://nobody.test/"]).exits(1).says("lycosa warc ls");
+
+    let mut bytes = std::fs::read(site.path().join(archive)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    std::fs::write(site.path().join("bad.warc.gz"), &bytes).unwrap();
+    site.run(&["warc", "check", "bad.warc.gz"]).exits(1).prints("DAMAGED");
+    site.run(&["warc", "check", "bad.warc.gz", "--json"]).exits(1).prints("\"ok\":false");
+    site.run(&["warc", "check", "none.warc.gz"]).exits(1).says("cannot open none.warc.gz");
 }

@@ -1,0 +1,101 @@
+//! How is a running crawl asked and steered?
+//!
+//! What the control socket, the metrics server, the progress line and the watchers share: the
+//! engine's steering, and the settings and times of this run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use engine::Steering;
+use ports::Clock as _;
+use tokio::time::Instant;
+
+use crate::dir::Mark;
+use crate::explain::{self, Explanation};
+use crate::settings::Settings;
+use crate::status::{ShardStanding, Status};
+use crate::wiring;
+
+/// A crawl that runs, as others see it.
+#[derive(Debug)]
+pub struct Live {
+    pub steering: Steering,
+    settings: Settings,
+    mark: Mark,
+    started: Instant,
+    pages_before: u64,
+    paused: AtomicBool,
+}
+
+impl Live {
+    pub fn new(steering: Steering, settings: &Settings, mark: &Mark, pages_before: u64) -> Self {
+        Self {
+            steering,
+            settings: settings.clone(),
+            mark: mark.clone(),
+            started: Instant::now(),
+            pages_before,
+            paused: AtomicBool::new(false),
+        }
+    }
+
+    /// Time since this run began.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+        self.steering.limits.halt(paused);
+    }
+
+    /// How things stand, with the hosts that have most to do.
+    pub async fn status(&self) -> Status {
+        self.standing(true).await
+    }
+
+    /// The same without the hosts, where they are not shown.
+    pub async fn standing(&self, hosts: bool) -> Status {
+        let mut shards = Vec::new();
+        for keeper in &self.steering.ctx.keepers {
+            // A keeper that is gone has nothing to tell: the crawl is about to end.
+            let read = keeper.ask(move |books| ShardStanding::read(&mut *books.store, hosts)).await;
+            shards.push(read.and_then(Result::ok).unwrap_or_default());
+        }
+        let limits = &self.steering.limits;
+        let elapsed = self.started.elapsed().max(Duration::from_millis(1));
+        let pages = limits.pages();
+        let run_pages = pages.saturating_sub(self.pages_before);
+        Status {
+            process: Some(std::process::id()),
+            pages,
+            archive_bytes: limits.archive_bytes(),
+            in_flight: u64::try_from(limits.in_flight.load(Ordering::Relaxed)).unwrap_or(0),
+            run_seconds: Some(elapsed.as_secs_f64()),
+            run_pages: Some(run_pages),
+            pages_per_second: Some(run_pages as f64 / elapsed.as_secs_f64()),
+            paused: self.paused.load(Ordering::Relaxed),
+            ..Status::of(shards)
+        }
+    }
+
+    /// Explains a URL, as somebody typed it.
+    pub async fn explain(&self, text: &str) -> Result<Explanation, String> {
+        let ctx = &self.steering.ctx;
+        let url = ctx.canon.parse(text).map_err(|error| error.to_string())?;
+        let scope = ctx.scope.read().expect("no panic while locked").clone();
+        let shard = url.site().shard(self.mark.shards);
+        let names = wiring::archive_names(&self.mark, &self.settings, shard.0)
+            .map_err(|error| error.to_string())?;
+        let settings = self.settings.clone();
+        let now = ctx.clock.now();
+        let told = ctx.keeper(shard).ask(move |books| {
+            let rules = explain::Rules { scope: &scope, settings: &settings, names: &names, now };
+            explain::explain(&mut *books.store, &url, &rules)
+        });
+        match told.await {
+            Some(told) => told.map_err(|error| error.to_string()),
+            None => Err("the crawl is about to end; ask again in a moment".to_owned()),
+        }
+    }
+}
