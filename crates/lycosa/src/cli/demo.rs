@@ -129,8 +129,8 @@ impl Web {
 
 impl Drop for Web {
     fn drop(&mut self) {
-        // It may have ended already; a child that is not waited for stays as a zombie.
         drop(self.child.stdin.take());
+        // It may have ended already; a child that is not waited for stays as a zombie.
         let _ = self.child.wait();
     }
 }

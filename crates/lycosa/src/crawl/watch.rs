@@ -32,6 +32,7 @@ pub fn signals(
         // `timeout` and terminals tell us and our whole group: one wish, heard twice.
         tokio::time::sleep(ECHO).await;
         let echo = either(&mut interrupt, &mut terminate);
+        // Most often there is none.
         let _ = tokio::time::timeout(Duration::ZERO, echo).await;
         let in_flight = live.steering.limits.in_flight.load(Ordering::Relaxed).max(0);
         progress.say(&format!(

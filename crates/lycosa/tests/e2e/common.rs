@@ -189,6 +189,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not happen in a minute");
+        // Another process does it; there is nothing of ours to wait for.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -216,8 +216,10 @@ fn a_second_interrupt_stops_at_once() {
     let site = Site::fixture("--- a.test/\n<a href=/slow>s</a>\n--- a.test/slow slow=20s\nlate");
     let home = site.url("a.test", "/");
     let mut child = site.crawl_command(&[&home]).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("the slow request", || site.journal().iter().any(|entry| &*entry.path == "/"));
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    wait_until("the first page", || site.journal().iter().any(|entry| &*entry.path == "/"));
+    wait_until("the slow request", || {
+        site.run(&["status", "crawl", "--json"]).out.contains("\"in_flight\":1")
+    });
     signal(&child, "TERM");
     crate::common::wait_for_line(&mut child, "press Ctrl-C again");
     signal(&child, "TERM");
