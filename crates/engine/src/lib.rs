@@ -100,13 +100,12 @@ const CATCH_UP_LINES: usize = 4_096;
 
 fn catch_up(books: &mut Books) -> PortResult<()> {
     for sink in &mut books.sinks {
+        let mut after = sink.cursor();
         loop {
-            let lines = books.store.visits(sink.cursor(), CATCH_UP_LINES)?;
-            let Some(last) = lines.last().map(|line| line.seq) else { break };
+            let lines = books.store.visits(after, CATCH_UP_LINES)?;
+            let Some(last) = lines.last() else { break };
+            after = last.seq;
             sink.feed(&lines)?;
-            if sink.cursor() < last {
-                break;
-            }
         }
     }
     Ok(())

@@ -18,9 +18,11 @@
 //!
 //! Not here: whether robots.txt permits a URL (`engine::stages::gate`), what is new (the store).
 
+mod active;
 mod back;
 mod front;
 pub mod host;
+mod lease;
 pub mod politeness;
 pub mod priority;
 mod robots;
@@ -29,62 +31,20 @@ mod seats;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use types::{
-    CrawlUrl, Fault, HostKey, HostState, Origin, QueueKey, Refusal, ShardId, Site, SiteState, Task,
-    Timestamp, UrlId, VisitId,
-};
+use types::{Fault, HostKey, HostState, Origin, Site, SiteState, Task, Timestamp, UrlId, VisitId};
 
+use active::{Host, Phase, Pick, PlaceNow};
 use back::Back;
 use front::Front;
 pub use host::Touch;
+pub use lease::*;
 pub use politeness::{Addresses, Politeness};
 pub use robots::{RobotsMark, RobotsMarks};
 pub use scope::{CrawlSettings, Scope, ScopeKind};
 use seats::Doors;
-
-/// What the frontier is told once.
-#[derive(Debug, Clone)]
-pub struct FrontierOptions {
-    pub shard: ShardId,
-    pub politeness: Politeness,
-    /// When false, no robots.txt is asked for.
-    pub obey_robots: bool,
-    /// A lease that is not renewed for this long is lost.
-    pub lease_time: Duration,
-    /// Hosts in memory with their queues; about 1 KB each, and the tasks of their near parts.
-    pub active_max: usize,
-    /// Hosts in the front queues; about 100 bytes each.
-    pub front_max: usize,
-    /// Tasks of one host in memory, and when more are asked for.
-    pub near_max: usize,
-    pub near_low: usize,
-    /// On resume: no host is visited before its full delay from then is over.
-    pub opened_at: Option<Timestamp>,
-    pub next_visit: u64,
-    pub seed: u64,
-}
-
-impl FrontierOptions {
-    pub fn new(shard: ShardId) -> Self {
-        Self {
-            shard,
-            politeness: Politeness::default(),
-            obey_robots: true,
-            lease_time: Duration::from_secs(15 * 60),
-            active_max: 50_000,
-            front_max: 1_000_000,
-            near_max: 64,
-            near_low: 8,
-            opened_at: None,
-            next_visit: 1,
-            seed: 0,
-        }
-    }
-}
 
 /// A host that rests longer than this gives up its place in memory.
 const SLEEP_MIN: Duration = Duration::from_secs(60);
@@ -115,155 +75,6 @@ pub struct Frontier {
     pending: usize,
     turns: u64,
     next_visit: u64,
-}
-
-/// What the frontier asks of the outside.
-#[derive(Debug, Default)]
-pub struct Wants {
-    pub refill: Vec<Refill>,
-    pub resolve: Vec<HostKey>,
-    /// The front queues ran dry and something did not fit into them: scan the hosts again.
-    pub scan: bool,
-}
-
-impl Wants {
-    pub fn is_empty(&self) -> bool {
-        self.refill.is_empty() && self.resolve.is_empty() && !self.scan
-    }
-}
-
-/// The next part of a host's queue, please.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refill {
-    pub host: HostKey,
-    pub after: Option<QueueKey>,
-    pub limit: usize,
-    /// The host wakes up: all that is stored of it is wanted too.
-    pub wake: bool,
-}
-
-/// What is stored of a host that wakes up.
-#[derive(Debug, Clone, Default)]
-pub struct Wake {
-    pub state: HostState,
-    pub site: SiteState,
-    pub robots: Vec<(Origin, RobotsMark)>,
-}
-
-/// Where a host lives, or why we cannot go there.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Place {
-    Addresses { addresses: Vec<IpAddr>, until: Timestamp },
-    Forbidden { refusal: Refusal, until: Timestamp },
-    Failed { why: Box<str> },
-}
-
-#[derive(Debug)]
-pub enum Next {
-    /// Go now.
-    Visit(Box<Lease>),
-    /// Nothing may go before then; none when nothing is known to wait.
-    Wait(Option<Timestamp>),
-}
-
-/// The right to make one visit.
-#[derive(Debug, Clone)]
-pub struct Lease {
-    pub visit: VisitId,
-    pub host: HostKey,
-    pub errand: Errand,
-    /// The one address that may be connected; none when nothing is to be sent.
-    pub address: Option<IpAddr>,
-    pub granted_at: Timestamp,
-}
-
-#[derive(Debug, Clone)]
-pub enum Errand {
-    Page(Task),
-    Robots(RobotsErrand),
-    /// The host lives where we do not go.
-    Refuse(Task, Refusal),
-}
-
-impl Errand {
-    pub fn task(&self) -> Option<&Task> {
-        match self {
-            Self::Page(task) | Self::Refuse(task, _) => Some(task),
-            Self::Robots(_) => None,
-        }
-    }
-}
-
-/// A request for a robots.txt, perhaps at another host than the one it is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RobotsErrand {
-    pub origin: Origin,
-    pub url: CrawlUrl,
-    pub hops: u8,
-}
-
-/// What became of the URL of a visit.
-#[derive(Debug)]
-pub enum Fate {
-    /// It leaves the queue when the visit is committed.
-    Leaves,
-    /// It stays where it was, perhaps with something noted in its record.
-    Stays(Box<Task>),
-}
-
-/// What must be written down with a settled visit.
-#[derive(Debug)]
-pub struct Settled {
-    pub host: HostKey,
-    pub state: HostState,
-    pub site: (Site, SiteState),
-    /// When the host's request before this one had ended; the measured gap begins there.
-    pub last_end_before: Option<Timestamp>,
-    /// A milestone that somebody should hear of.
-    pub alert: Option<Alert>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Alert {
-    Parked { faults: u32, last: Fault },
-    Denied { times: u32 },
-}
-
-/// An active host.
-#[derive(Debug)]
-struct Host {
-    site: Site,
-    state: HostState,
-    back: Back,
-    phase: Phase,
-    place: Option<Place>,
-    robots: RobotsMarks,
-    errands: VecDeque<RobotsErrand>,
-    /// Which of its addresses is used; moves on after a failed connection.
-    address_turn: usize,
-    over_budget: bool,
-    /// Visits that are settled and not yet in the store.
-    uncommitted: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Its state is being read.
-    Waking,
-    /// Its address is being looked up.
-    Resolving,
-    /// In the heap; the number tells its latest entry from older ones.
-    Scheduled {
-        number: u64,
-        at: Timestamp,
-    },
-    /// Its time has come, its address is busy.
-    AtDoor,
-    Leased,
-    /// Waits for a refill.
-    Starved,
-    /// Nothing is waiting, or nothing that may be visited.
-    Idle,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -811,77 +622,6 @@ impl Frontier {
 
 /// When a domain's last pages are under way, its other hosts look again after this.
 const SITE_RECHECK: Duration = Duration::from_secs(1);
-
-enum Pick {
-    Page(QueueKey),
-    /// The robots request at the front of the host's own list.
-    Errand,
-    Robots(RobotsErrand),
-    /// Nothing may be asked before then.
-    Rest(Timestamp),
-    Nothing,
-}
-
-enum PlaceNow {
-    Unknown,
-    At(IpAddr),
-    Forbidden(Refusal),
-}
-
-impl Host {
-    /// What the store knows of it is all there is to know.
-    fn is_stored(&self) -> bool {
-        self.uncommitted == 0 && self.back.is_settled() && self.errands.is_empty()
-    }
-
-    /// What comes first: an errand, then the first page whose robots.txt is known, or the
-    /// robots.txt of the first page whose is not.
-    fn pick(&self, now: Timestamp, obey_robots: bool) -> Pick {
-        if now < self.state.not_before {
-            return Pick::Rest(self.state.not_before);
-        }
-        if !self.errands.is_empty() {
-            return Pick::Errand;
-        }
-        let mut rest: Option<Timestamp> = None;
-        for task in self.back.iter() {
-            if !obey_robots {
-                return Pick::Page(task.key);
-            }
-            let url = &task.record.url;
-            match self.robots.get(url.scheme(), url.port()) {
-                Some(mark) if mark.until() > now => match mark {
-                    RobotsMark::Known { .. } => return Pick::Page(task.key),
-                    RobotsMark::Unreachable { retry_at: at }
-                    | RobotsMark::Chasing { until: at } => {
-                        rest = Some(rest.map_or(*at, |least| least.min(*at)));
-                    }
-                },
-                _ => {
-                    let origin = url.origin();
-                    let url = CrawlUrl::from_canonical(&origin.robots_url())
-                        .expect("made of a canonical URL's parts");
-                    return Pick::Robots(RobotsErrand { origin, url, hops: 0 });
-                }
-            }
-        }
-        rest.map_or(Pick::Nothing, Pick::Rest)
-    }
-
-    fn place_now(&self, now: Timestamp) -> PlaceNow {
-        match &self.place {
-            Some(Place::Addresses { addresses, until })
-                if *until > now && !addresses.is_empty() =>
-            {
-                PlaceNow::At(addresses[self.address_turn % addresses.len()])
-            }
-            Some(Place::Forbidden { refusal, until }) if *until > now => {
-                PlaceNow::Forbidden(refusal.clone())
-            }
-            _ => PlaceNow::Unknown,
-        }
-    }
-}
 
 fn touch_sent(touch: &Touch) -> bool {
     matches!(

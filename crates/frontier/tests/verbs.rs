@@ -1,5 +1,7 @@
 //! The frontier's verbs, one claim a test, against a store that is a list.
 
+#![expect(clippy::unwrap_used, reason = "parts of tests")]
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -110,6 +112,9 @@ impl Desk {
 
     fn end(&mut self, lease: &Lease, now: Timestamp, touch: &Touch) {
         let id = lease.errand.task().map(|task| task.id);
+        if let (Touch::Faulted { sent: Some(sent), .. }, Some(address)) = (touch, lease.address) {
+            self.addresses.sent(address, *sent);
+        }
         let addresses = &mut self.addresses;
         self.frontier.settle(now, lease.visit, touch, Fate::Leaves, addresses).unwrap();
         if let Some(queue) = self.disk.get_mut(&lease.host) {
@@ -290,6 +295,7 @@ fn a_lost_lease_keeps_the_pause_and_the_url() {
     assert_eq!(expired.len(), 1);
     let task = lease.errand.task().unwrap().clone();
     let id = task.id;
+    desk.addresses.sent(lease.address.unwrap(), at(0));
     let touch = Touch::Lost { at: at(60_000), sent: true };
     let fate = Fate::Stays(Box::new(task));
     desk.frontier.settle(at(60_000), lease.visit, &touch, fate, &mut desk.addresses).unwrap();

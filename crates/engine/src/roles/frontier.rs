@@ -8,15 +8,16 @@
 //! the visit is committed, so no more than `crawl.concurrency` visits can be lost by a crash; at
 //! most one job of a kind is under way.
 
+mod letters;
+mod words;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use frontier::{Errand, Fate, Frontier, Lease, Next, Place, RobotsErrand, RobotsMark, Wake};
-use ports::shard_store::{
-    Arrival, Grant, HostRow, Letter, LetterBody, RefillWant, Refilled, UrlChange, VisitLine,
-};
+use ports::shard_store::{Grant, HostRow, LetterBody, RefillWant, Refilled, UrlChange, VisitLine};
 use ports::{Clock, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use types::record::After;
@@ -28,7 +29,9 @@ use crate::limits::Limits;
 use crate::report::{Done, PageDone, Report, RobotsStep};
 use crate::robots_book::Rules;
 use crate::roles::worker::Worker;
-use crate::stages::store::{Group, Kept, RobotsNews, SettledVisit};
+use crate::stages::store::{Group, Kept, SettledVisit};
+use words::{Jobs, Mode, Post, Scan};
+pub use words::{Note, OwnerParts, Standing};
 
 /// Letters that travel in one envelope.
 const LETTERS_MAX: usize = 256;
@@ -42,38 +45,6 @@ const GROUP_MAX: usize = 256;
 const CHASE: Duration = Duration::from_secs(180);
 /// How often leases are looked through.
 const EXPIRY_TICK: Duration = Duration::from_secs(30);
-
-/// What others say to an owner.
-#[derive(Debug)]
-pub enum Note {
-    Letters {
-        from: ShardId,
-        letters: Vec<Letter>,
-        taken: oneshot::Sender<()>,
-    },
-    Resolved {
-        host: HostKey,
-        resolution: Resolution,
-    },
-    /// How do things stand?
-    Ping(oneshot::Sender<Standing>),
-    /// Finish what is under way, grant nothing new, then close.
-    Drain,
-    /// Drop what is under way, then close.
-    Abandon,
-}
-
-/// How things stand in a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Standing {
-    /// Nothing is under way; only time will bring the next visit.
-    pub quiet: bool,
-    pub next: Option<Timestamp>,
-    /// Changes whenever anything happened.
-    pub activity: u64,
-    pub in_flight: usize,
-    pub active_hosts: usize,
-}
 
 pub struct Owner {
     shard: ShardId,
@@ -109,55 +80,6 @@ pub struct Owner {
     archive_bytes: u64,
     activity: u64,
     shown: (i64, i64, i64),
-}
-
-/// Which jobs are under way.
-#[derive(Debug, Default)]
-struct Jobs {
-    grant: Vec<Lease>,
-    granting: bool,
-    keeping: bool,
-    refilling: bool,
-    waking: bool,
-    scanning: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Running,
-    Draining,
-    Closing,
-    Closed,
-}
-
-/// Letters for one other shard.
-#[derive(Debug, Default)]
-struct Post {
-    waiting: bool,
-    /// Read, sent or being crossed off.
-    busy: bool,
-}
-
-#[derive(Debug, Default)]
-struct Scan {
-    wanted: bool,
-    after: Option<HostKey>,
-}
-
-/// What an owner is made of.
-#[derive(Debug)]
-pub struct OwnerParts {
-    pub shard: ShardId,
-    pub frontier: Frontier,
-    pub keeper: KeeperHandle,
-    pub replies: mpsc::Receiver<PortResult<Reply>>,
-    pub notes: mpsc::Receiver<Note>,
-    pub owners: Vec<mpsc::Sender<Note>>,
-    pub slots: Arc<Semaphore>,
-    pub limits: Arc<Limits>,
-    pub next_due: Option<Timestamp>,
-    pub letters_for: Vec<ShardId>,
-    pub archive_bytes: u64,
 }
 
 impl Owner {
@@ -647,68 +569,6 @@ impl Owner {
             self.frontier.settle(now, lease.visit, &touch, fate, &mut addresses);
             self.held.remove(&lease.visit);
         }
-    }
-
-    // ── letters ──────────────────────────────────────────────────────────────────────────────
-
-    fn receive(&mut self, from: ShardId, letters: Vec<Letter>, taken: oneshot::Sender<()>) {
-        let now = self.now();
-        for letter in letters {
-            let number = Some((from, letter.seq));
-            match letter.body {
-                LetterBody::Links(links) => {
-                    self.group.arrivals.push(Arrival { letter: number, links, robots: None });
-                }
-                LetterBody::RobotsAsk { origin, url, hops } => {
-                    self.frontier.ask_robots(now, RobotsErrand { origin, url, hops });
-                    // The letter is crossed off; if we die, its sender asks again in time.
-                    self.group.arrivals.push(Arrival { letter: number, ..Arrival::default() });
-                }
-                LetterBody::RobotsAnswer { origin, found } => {
-                    self.group.robots.push(RobotsNews { letter: number, origin, found });
-                }
-            }
-        }
-        self.envelopes.push(taken);
-        self.group_since.get_or_insert(now);
-    }
-
-    async fn send_letters(&mut self) {
-        let ready: Vec<ShardId> = self
-            .post
-            .iter()
-            .filter(|(_, post)| post.waiting && !post.busy)
-            .map(|(to, _)| *to)
-            .collect();
-        for to in ready {
-            let post = self.post.entry(to).or_default();
-            post.waiting = false;
-            post.busy = true;
-            self.keeper.submit(Job::Letters { to, after: 0, limit: LETTERS_MAX }).await;
-        }
-    }
-
-    /// Hands letters to their owner; they are crossed off when he has committed them.
-    async fn hand_over(&mut self, to: ShardId, letters: Vec<Letter>) {
-        let post = self.post.entry(to).or_default();
-        let Some(last) = letters.last().map(|letter| letter.seq) else {
-            post.busy = false;
-            return;
-        };
-        post.waiting |= letters.len() == LETTERS_MAX;
-        let owner = self.owners[usize::from(to.0)].clone();
-        let delivered = self.delivered_to.clone();
-        let from = self.shard;
-        // A task, because the other owner may be waiting for us at this moment.
-        tokio::spawn(async move {
-            let (taken, answer) = oneshot::channel();
-            if owner.send(Note::Letters { from, letters, taken }).await.is_ok()
-                && answer.await.is_ok()
-            {
-                // Our owner is gone only when the crawl is over; the letters stay in the outbox.
-                let _ = delivered.send((to, last)).await;
-            }
-        });
     }
 
     // ── becoming durable ─────────────────────────────────────────────────────────────────────

@@ -127,7 +127,21 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
     for sink in &mut books.sinks {
         sink.feed(&kept.committed.lines)?;
     }
+    trim(books, &kept.committed.lines)?;
     Ok(kept)
+}
+
+/// Lines between two looks at how far the log can be trimmed.
+const TRIM_LINES: u64 = 4_096;
+
+/// What every sink has made durable is not needed any more.
+fn trim(books: &mut Books, lines: &[VisitLine]) -> PortResult<()> {
+    let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return Ok(()) };
+    if first.seq / TRIM_LINES == last.seq.saturating_add(1) / TRIM_LINES {
+        return Ok(());
+    }
+    let upto = books.sinks.iter().map(|sink| sink.cursor()).min().unwrap_or(last.seq);
+    books.store.trim_visits(upto)
 }
 
 fn settled(visit: &SettledVisit) -> (VisitId, HostKey, Option<types::UrlId>) {

@@ -3,6 +3,8 @@
 //! A `Machine` outlives its crawler: its disk, its web and the web's journal stay when the
 //! crawler is killed, and its time goes on.
 
+#![expect(clippy::unwrap_used, reason = "a part of tests")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,38 +122,9 @@ impl Machine {
         )
     }
 
-    /// Every record of every archive file, as somebody else would read them: type, URL, visit.
-    pub fn archived(&self) -> Vec<Archived> {
-        let mut all = Vec::new();
-        for n in 0..self.shards {
-            let folder = format!("archive-{n}");
-            for serial in self.disk.files(&folder) {
-                let bytes = self.disk.file(&folder, serial).unwrap();
-                let mut reader = warc::Reader::new(&bytes[..]);
-                while let Some(header) = reader.next_record().unwrap() {
-                    let field = |name| header.fields.get(name).unwrap_or_default().to_owned();
-                    let (kind, url) = (field("WARC-Type"), field("WARC-Target-URI"));
-                    let block = reader.block(1 << 26).unwrap().unwrap_or_default();
-                    reader.finish().unwrap();
-                    let visit = (kind == "metadata")
-                        .then(|| warc::Fields::parse(&block).get("visit").unwrap().to_owned());
-                    all.push(Archived { kind, url, visit });
-                }
-            }
-        }
-        all
-    }
-
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {
         self.start(seeds)?.run().await
     }
-}
-
-#[derive(Debug)]
-pub struct Archived {
-    pub kind: String,
-    pub url: String,
-    pub visit: Option<String>,
 }
 
 /// Runs in virtual time, on one thread.

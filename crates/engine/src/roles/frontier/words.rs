@@ -1,0 +1,93 @@
+//! What is said to an owner, what it is made of, and what it keeps in mind.
+
+use std::sync::Arc;
+
+use frontier::{Frontier, Lease};
+use ports::shard_store::Letter;
+use ports::{PortResult, Resolution};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use types::{HostKey, ShardId, Timestamp};
+
+use crate::keeper::{KeeperHandle, Reply};
+use crate::limits::Limits;
+
+/// What others say to an owner.
+#[derive(Debug)]
+pub enum Note {
+    Letters {
+        from: ShardId,
+        letters: Vec<Letter>,
+        taken: oneshot::Sender<()>,
+    },
+    Resolved {
+        host: HostKey,
+        resolution: Resolution,
+    },
+    /// How do things stand?
+    Ping(oneshot::Sender<Standing>),
+    /// Finish what is under way, grant nothing new, then close.
+    Drain,
+    /// Drop what is under way, then close.
+    Abandon,
+}
+
+/// How things stand in a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Nothing is under way; only time will bring the next visit.
+    pub quiet: bool,
+    pub next: Option<Timestamp>,
+    /// Changes whenever anything happened.
+    pub activity: u64,
+    pub in_flight: usize,
+    pub active_hosts: usize,
+}
+
+/// What an owner is made of.
+#[derive(Debug)]
+pub struct OwnerParts {
+    pub shard: ShardId,
+    pub frontier: Frontier,
+    pub keeper: KeeperHandle,
+    pub replies: mpsc::Receiver<PortResult<Reply>>,
+    pub notes: mpsc::Receiver<Note>,
+    pub owners: Vec<mpsc::Sender<Note>>,
+    pub slots: Arc<Semaphore>,
+    pub limits: Arc<Limits>,
+    pub next_due: Option<Timestamp>,
+    pub letters_for: Vec<ShardId>,
+    pub archive_bytes: u64,
+}
+
+/// Which jobs are under way.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    pub(super) grant: Vec<Lease>,
+    pub(super) granting: bool,
+    pub(super) keeping: bool,
+    pub(super) refilling: bool,
+    pub(super) waking: bool,
+    pub(super) scanning: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Running,
+    Draining,
+    Closing,
+    Closed,
+}
+
+/// Letters for one other shard.
+#[derive(Debug, Default)]
+pub(super) struct Post {
+    pub(super) waiting: bool,
+    /// Read, sent or being crossed off.
+    pub(super) busy: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pub(super) wanted: bool,
+    pub(super) after: Option<HostKey>,
+}
