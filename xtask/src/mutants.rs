@@ -184,8 +184,10 @@ impl Scratch {
     fn simulate(&self, name: &str, seeds: u64) -> Result<Verdict> {
         let log = self.logs.join(format!("{name}.log"));
         let built = self.run(sim::test(&mut self.command()).arg("--no-run"), &log)?;
-        if !built.is_some_and(|status| status.success()) {
-            return Ok(Verdict::Broken { log });
+        match built {
+            Some(status) if status.success() => {}
+            Some(_) => return Ok(Verdict::Broken { log }),
+            None => return Ok(Verdict::Hung { log }),
         }
         let mut command = self.command();
         sim::test(&mut command).args(["--", "--nocapture"]);
