@@ -1,6 +1,7 @@
 //! What does a commit cost? Groups of 64 visits with 40 links each, nine of ten known already.
 //!
-//! `cargo run --release -p lycosa-local --example commits [memory|fjall|rocksdb] [groups]`
+//! `cargo run --release -p lycosa-local --example commits [memory|fjall|rocksdb] [groups] [folder]`
+//! (a folder that is named is kept, to look into)
 
 use std::time::{Duration, Instant};
 
@@ -24,26 +25,28 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let engine = args.next().unwrap_or_else(|| "memory".to_owned());
     let groups: u64 = args.next().and_then(|n| n.parse().ok()).unwrap_or(1_000);
-    let folder = std::env::temp_dir().join(format!("lycosa-commits-{}", std::process::id()));
+    let named = args.next().map(std::path::PathBuf::from);
+    let own = std::env::temp_dir().join(format!("lycosa-commits-{}", std::process::id()));
+    let folder = named.as_ref().unwrap_or(&own);
     match engine.as_str() {
         "memory" => run(MemoryKv::new(), groups),
         #[cfg(feature = "fjall")]
         "fjall" => {
             let limits = lycosa_local::EngineSettings::default();
-            let kv = lycosa_local::fjall::FjallKv::open(&folder, limits);
+            let kv = lycosa_local::fjall::FjallKv::open(folder, limits);
             run(kv.expect("fjall opens"), groups);
         }
         #[cfg(feature = "rocksdb")]
         "rocksdb" => {
             let limits = lycosa_local::EngineSettings::default();
             let shared = lycosa_local::rocks::RocksShared::new(limits);
-            let kv = lycosa_local::rocks::RocksKv::open(&folder, &shared);
+            let kv = lycosa_local::rocks::RocksKv::open(folder, &shared);
             run(kv.expect("rocksdb opens"), groups);
         }
         other => panic!("no engine `{other}` in this build"),
     }
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).expect("our own folder goes");
+    if own.exists() {
+        std::fs::remove_dir_all(&own).expect("our own folder goes");
     }
 }
 
@@ -88,13 +91,13 @@ fn run<K: Kv>(kv: K, groups: u64) {
         let arrivals = vec![Arrival { links: web.links(), ..Arrival::default() }];
         store.commit(CommitBatch { arrivals, ..CommitBatch::default() }).expect("commits");
     }
-    let (mut wall, mut worst) = (Duration::ZERO, Duration::ZERO);
-    let mut reads = Duration::ZERO;
-    let cpu = cpu_time();
+    let mut worst = Duration::ZERO;
+    let (mut commits, mut reads) = (Duration::ZERO, Duration::ZERO);
+    let all = cpu_time();
     let mut made = Duration::ZERO;
     let mut cursor = None;
     for n in 0..groups {
-        let began = Instant::now();
+        let began = thread_cpu();
         let rows = store.hosts(cursor.as_ref(), VISITS as usize).expect("hosts");
         cursor = rows.last().map(|row| row.host.clone());
         let wants: Vec<_> = rows
@@ -102,8 +105,8 @@ fn run<K: Kv>(kv: K, groups: u64) {
             .map(|row| RefillWant { host: row.host, after: None, limit: 1, state: true })
             .collect();
         let filled = store.refill(&wants).expect("refills");
-        reads += began.elapsed();
-        let began = Instant::now();
+        reads += thread_cpu().saturating_sub(began);
+        let began = thread_cpu();
         let mut batch = CommitBatch {
             at: Timestamp::from_secs(1_800_000_000 + n),
             durable: n % 8 == 0,
@@ -114,34 +117,31 @@ fn run<K: Kv>(kv: K, groups: u64) {
             next += 1;
             batch.visits.push(visited(visit, task, web.links()));
         }
-        made += began.elapsed();
-        let began = Instant::now();
+        made += thread_cpu().saturating_sub(began);
+        let (began, cpu) = (Instant::now(), thread_cpu());
         store.commit(batch).expect("commits");
-        let took = began.elapsed();
-        wall += took;
-        worst = worst.max(took);
+        worst = worst.max(began.elapsed());
+        commits += thread_cpu().saturating_sub(cpu);
     }
-    let cpu = cpu_time().saturating_sub(cpu).saturating_sub(made);
+    let all = cpu_time().saturating_sub(all).saturating_sub(made);
+    // The log would be trimmed behind its readers.
+    store.trim_visits(u64::MAX - 1).expect("trims");
     store.close().expect("closes");
     let (counts, visits) = (store.counts(), next);
     let links = visits * LINKS;
     let bytes = store.kv().disk_bytes().expect("a size");
-    println!("engine              {}", store.kv().engine());
-    println!("visits, links       {visits}, {links}");
-    println!("known, queued       {}, {}", counts.known, counts.queued);
-    println!("commits             {:.2} s wall, worst {:.1} ms", wall.as_secs_f64(), ms(worst));
-    println!("hosts and refills   {:.2} s wall", reads.as_secs_f64());
-    println!("links per CPU s     {:.0} (all threads, reads included)", per(links, cpu));
-    println!("links per second    {:.0} (wall, commits only)", per(links, wall));
-    println!(
-        "per visit           {:.1} µs (wall, commits only)",
-        wall.as_secs_f64() * 1e6 / visits as f64
-    );
-    println!(
-        "bytes on disk       {bytes}, {:.0} per known URL",
-        bytes as f64 / counts.known as f64
-    );
-    println!("text of a URL       {} bytes", url(1).len());
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / visits as f64;
+    println!("engine                 {}", store.kv().engine());
+    println!("visits, links          {visits}, {links}");
+    println!("known, queued          {}, {}", counts.known, counts.queued);
+    println!("writer, per visit      {:.1} µs CPU in commits", each(commits));
+    println!("                       {:.1} µs CPU in hosts and refills", each(reads));
+    println!("all threads, per visit {:.1} µs CPU", each(all));
+    println!("links per CPU second   {:.0} in commits", links as f64 / commits.as_secs_f64());
+    println!("                       {:.0} with everything", links as f64 / all.as_secs_f64());
+    println!("worst commit           {:.1} ms (wall)", worst.as_secs_f64() * 1e3);
+    println!("bytes on disk          {bytes}, {:.0} per known URL", per(bytes, counts.known));
+    println!("text of a URL          {} bytes", url(1).len());
 }
 
 fn visited(visit: VisitId, task: types::Task, links: FoundSet) -> VisitCommit {
@@ -182,12 +182,15 @@ fn visited(visit: VisitId, task: types::Task, links: FoundSet) -> VisitCommit {
     }
 }
 
-fn per(count: u64, time: Duration) -> f64 {
-    count as f64 / time.as_secs_f64()
+fn per(sum: u64, count: u64) -> f64 {
+    sum as f64 / count as f64
 }
 
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+/// CPU time of this thread so far, as Linux tells it: a busy machine does not blur it.
+fn thread_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
 }
 
 /// CPU time of all threads of this process so far, as Linux tells it (in hundredths of a second).

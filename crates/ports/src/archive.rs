@@ -17,7 +17,7 @@ pub struct ArchiveEnd {
 }
 
 pub trait Archive: Send {
-    /// Cuts off everything that lies beyond `end` (nothing, if the store knows nothing). Called
+    /// Cuts off everything that lies beyond `end`: all of it, if the store knows nothing. Called
     /// once, before the first append.
     fn cut(&mut self, end: Option<ArchiveEnd>) -> PortResult<()>;
 

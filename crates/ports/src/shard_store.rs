@@ -29,6 +29,10 @@ pub trait ShardStore: Send {
     fn grant(&mut self, grants: &[Grant]) -> PortResult<()>;
 
     /// Runs the seen test and writes everything in one atomic batch.
+    ///
+    /// A visit that was settled before is ignored as a whole: its number was committed in this
+    /// process, or belongs to an earlier one (which committed it, or lost it and left it to
+    /// [`ShardStore::recover`]). When that leaves nothing of a batch, its tally is ignored too.
     fn commit(&mut self, batch: CommitBatch) -> PortResult<Committed>;
 
     /// The near part of hosts' queues, and for a host that wakes up all we know of it.
@@ -64,8 +68,8 @@ pub trait ShardStore: Send {
     /// No sink needs the log up to here any more.
     fn trim_visits(&mut self, upto: u64) -> PortResult<()>;
 
-    /// Puts refused URLs of these kinds back into their queues, from where the last call ended.
-    /// Answers how many were put back.
+    /// Puts refused URLs of these kinds back into their queues, from where the last call ended;
+    /// looks at `limit` records. Answers how many were put back.
     fn rejudge(&mut self, which: Rejudge, cursor: &mut ScanCursor, limit: usize)
     -> PortResult<u64>;
 
@@ -156,7 +160,8 @@ pub struct UrlChange {
 /// URLs (or news of a robots.txt) from outside the shard's own visits.
 #[derive(Debug, Default)]
 pub struct Arrival {
-    /// The letter it came in. A letter that was committed before is ignored.
+    /// The letter it came in, counted from 1. A letter that was committed before, or an older one
+    /// of its sender, is ignored: letters are taken in order.
     pub letter: Option<(ShardId, u64)>,
     pub links: FoundSet,
     pub robots: Option<(Origin, RobotsEntry)>,
@@ -164,7 +169,8 @@ pub struct Arrival {
 
 #[derive(Debug, Default)]
 pub struct Committed {
-    /// New URLs with their places in their hosts' queues.
+    /// New URLs with their places in their hosts' queues; also known ones that stood refused by a
+    /// setting or by their hops, whom this offer has queued again.
     pub accepted: Vec<Task>,
     /// Links that were known already.
     pub known: u64,

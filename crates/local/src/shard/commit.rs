@@ -49,7 +49,7 @@ impl<K: Kv> Shard<K> {
         let visits = self.unsettled(&batch.visits);
         let (arrivals, letters) = self.unread(&batch.arrivals);
         let mut staged = Staged {
-            counters: self.meta.counters,
+            counters: Counters { closed: false, ..self.meta.counters },
             letters,
             next_due: self.next_due,
             ..Staged::default()
@@ -268,7 +268,7 @@ impl<K: Kv> Shard<K> {
                     staged.tally.add(UNPLACED, row.finds);
                     continue;
                 }
-                Verdict::Known(_) | Verdict::Open => continue,
+                Verdict::Known(_) | Verdict::Recent | Verdict::Open => continue,
             };
             row.changed = true;
             let Some(record) = row.record_mut() else { continue };
@@ -328,6 +328,10 @@ impl<K: Kv> Shard<K> {
             group.hosts.slots[host].state = Some(state);
         }
         for at in 0..group.hosts.slots.len() {
+            let slot = &group.hosts.slots[at];
+            if slot.state.is_none() && !slot.facts_changed {
+                continue;
+            }
             let prefix = group.hosts.prefix(at).to_vec();
             let slot = &group.hosts.slots[at];
             if let Some(state) = slot.state {
@@ -444,7 +448,7 @@ impl<K: Kv> Shard<K> {
                     self.recent.insert(row.id, row.text, near_of(&record.found));
                 }
                 Verdict::Known(near) => self.recent.insert(row.id, row.text, *near),
-                Verdict::New | Verdict::Open | Verdict::Unplaced => {}
+                Verdict::New | Verdict::Recent | Verdict::Open | Verdict::Unplaced => {}
             }
         }
         self.keep_facts(&mut group.hosts);

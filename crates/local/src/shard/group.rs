@@ -56,6 +56,8 @@ pub(super) struct Offer {
 pub(super) enum Verdict {
     Open,
     New,
+    /// Met a moment ago, with nothing to change.
+    Recent,
     /// Known, with nothing to change; found before as near as this.
     Known(Near),
     /// Known, and its record is wanted.

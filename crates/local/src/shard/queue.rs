@@ -171,20 +171,13 @@ impl<K: Kv> Shard<K> {
     }
 
     pub(super) fn wake_due(&mut self, now: Timestamp, limit: usize) -> PortResult<Woken> {
-        let mut due = Vec::new();
-        // Not before `now` itself is over: what is due by now wakes.
-        let until = now.micros().checked_add(1).map(u64::to_be_bytes);
-        let until = until.as_ref().map(<[u8; 8]>::as_slice);
-        self.kv.scan(Family::Due, &[], until, &mut |key, _| {
-            if due.len() == limit {
-                return Ok(ControlFlow::Break(()));
-            }
-            due.push(key.to_vec());
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let Some(first) = self.next_due.filter(|due| *due <= now) else {
+            return Ok(Woken { tasks: Vec::new(), next_due: self.next_due });
+        };
+        let keys = self.due_keys(first, now, limit)?;
         let mut records = Keys::default();
-        let mut entries = Vec::with_capacity(due.len());
-        for key in &due {
+        let mut entries = Vec::with_capacity(keys.len());
+        for key in &keys {
             let (at, prefix, id) = keys::read_due(key)?;
             records.push(&prefix, id, entries.len());
             entries.push((at, prefix, id, None::<Record>));
@@ -194,7 +187,7 @@ impl<K: Kv> Shard<K> {
             Ok(())
         })?;
         let mut batch = Batch::default();
-        due.iter().for_each(|key| batch.delete(Family::Due, key));
+        keys.iter().for_each(|key| batch.delete(Family::Due, key));
         let mut moves = Vec::with_capacity(entries.len());
         for (at, prefix, id, record) in entries {
             // An entry that the record does not name any more only goes.
@@ -202,15 +195,33 @@ impl<K: Kv> Shard<K> {
                 moves.push((prefix, id, record));
             }
         }
-        let gone = due.len() as u64;
-        let tasks = self.requeue(batch, moves, gone)?;
-        self.next_due = self.first_due()?;
+        let tasks = self.requeue(batch, moves, keys.len() as u64)?;
+        // Nothing is left before the last of them: what was deleted is not waded through.
+        let from = keys.last().map_or_else(|| first.micros().to_be_bytes().to_vec(), Vec::clone);
+        self.next_due = self.first_due(&from)?;
         Ok(Woken { tasks, next_due: self.next_due })
     }
 
-    pub(super) fn first_due(&self) -> PortResult<Option<Timestamp>> {
+    /// The first keys of `due` that are due by `now`.
+    fn due_keys(&self, first: Timestamp, now: Timestamp, limit: usize) -> PortResult<Vec<Vec<u8>>> {
+        let mut keys = Vec::new();
+        let from = first.micros().to_be_bytes();
+        let until = now.micros().checked_add(1).map(u64::to_be_bytes);
+        let until = until.as_ref().map(<[u8; 8]>::as_slice);
+        self.kv.scan(Family::Due, &from, until, &mut |key, _| {
+            if keys.len() == limit {
+                return Ok(ControlFlow::Break(()));
+            }
+            keys.push(key.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(keys)
+    }
+
+    /// When the first entry of `due` at or after a key is due.
+    pub(super) fn first_due(&self, from: &[u8]) -> PortResult<Option<Timestamp>> {
         let mut first = None;
-        self.kv.scan(Family::Due, &[], None, &mut |key, _| {
+        self.kv.scan(Family::Due, from, None, &mut |key, _| {
             first = Some(keys::read_due(key)?.0);
             Ok(ControlFlow::Break(()))
         })?;

@@ -81,7 +81,7 @@ impl<K: Kv> Shard<K> {
         self.visits.bounded(bound);
         self.keep_facts(&mut hosts);
         self.load_filter()?;
-        self.next_due = self.first_due()?;
+        self.next_due = self.first_due(&[])?;
         Ok(Recovery {
             lost,
             archive_end: self.meta.archive_end,

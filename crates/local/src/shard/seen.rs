@@ -79,7 +79,7 @@ impl<K: Kv> Shard<K> {
         if let Some(near) = self.recent.find(row.id, row.text)
             && near.covers(offer.near)
         {
-            return Some(Verdict::Known(near));
+            return Some(Verdict::Recent);
         }
         let filter = self.upkeep.filter.as_ref()?;
         (!filter.may_have(row.id)).then_some(Verdict::New)

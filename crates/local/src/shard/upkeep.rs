@@ -8,7 +8,7 @@
 //! Without a usable file the store answers exactly, only slower, while the filter is built from
 //! the keys of `url` a few at a time. It grows in the same way.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use ports::{PortResult, failpoint};
 use types::UrlId;
@@ -17,6 +17,10 @@ use super::filter::{Filter, Stamp};
 use super::meta::{self, FilterNote};
 use super::{Shard, keys};
 use crate::kv::{Batch, Durability, Family, Kv};
+
+/// Entries of `fresh` trimmed with each commit: a few milliseconds where a million at once would
+/// hold up a second of commits.
+const TRIM_STEP: u64 = 8192;
 
 /// The filter's file, beside the database.
 pub const FILTER_FILE: &str = "seen.filter";
@@ -30,6 +34,8 @@ pub(super) struct Upkeep {
     /// The `fresh` number at which the last file was saved, or could not be.
     saved_at: u64,
     generation: u64,
+    /// Numbers of `fresh` that the file covers and that are still there.
+    stale: Range<u64>,
 }
 
 /// A filter that learns the keys of `url`; it serves when it knows all.
@@ -61,6 +67,7 @@ impl<K: Kv> Shard<K> {
         let note = self.meta.filter;
         self.upkeep.generation = note.generation;
         self.upkeep.saved_at = note.covered;
+        self.upkeep.stale = self.first_fresh()?.unwrap_or(note.covered + 1)..note.covered + 1;
         let loaded = match self.kv.load_side(FILTER_FILE)? {
             None => None,
             Some(mut file) => match Filter::read(&mut *file) {
@@ -94,6 +101,15 @@ impl<K: Kv> Shard<K> {
         Ok(())
     }
 
+    fn first_fresh(&self) -> PortResult<Option<u64>> {
+        let mut first = None;
+        self.kv.scan(Family::Fresh, &[], None, &mut |key, _| {
+            first = Some(keys::read_seq(key)?);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(first)
+    }
+
     /// What is due after a commit. Its failure is not the commit's: it is told and tried later.
     pub(super) fn upkeep(&mut self) {
         let step = self.settings.rebuild_step;
@@ -102,7 +118,10 @@ impl<K: Kv> Shard<K> {
                 self.begin_rebuild();
             }
             let since = self.meta.counters.fresh_seq.saturating_sub(self.upkeep.saved_at);
-            if since >= self.settings.checkpoint_urls { self.save_filter() } else { Ok(()) }
+            if since >= self.settings.checkpoint_urls {
+                self.save_filter()?;
+            }
+            self.trim_step()
         });
         if let Err(error) = result {
             // Tried again after as many new URLs as before.
@@ -152,7 +171,7 @@ impl<K: Kv> Shard<K> {
         Ok(())
     }
 
-    /// Saves the filter, then notes it, then trims what it covers.
+    /// Saves the filter, then notes it; then what it covers may be trimmed.
     pub(super) fn save_filter(&mut self) -> PortResult<()> {
         let Some(filter) = &self.upkeep.filter else { return Ok(()) };
         let covered = self.meta.counters.fresh_seq;
@@ -168,7 +187,21 @@ impl<K: Kv> Shard<K> {
         self.kv.commit(&batch, Durability::Os)?;
         self.meta.filter = note;
         self.upkeep.saved_at = covered;
-        self.kv.delete_range(Family::Fresh, &fresh_key(0), &fresh_key(covered + 1))
+        let first = self.upkeep.stale.start.min(covered + 1);
+        self.upkeep.stale = first..covered + 1;
+        Ok(())
+    }
+
+    /// Trims the next entries of `fresh` that the file covers.
+    fn trim_step(&mut self) -> PortResult<()> {
+        let Range { start, end } = self.upkeep.stale;
+        if start >= end {
+            return Ok(());
+        }
+        let until = end.min(start + TRIM_STEP);
+        self.kv.delete_range(Family::Fresh, &fresh_key(start), &fresh_key(until))?;
+        self.upkeep.stale = until..end;
+        Ok(())
     }
 
     /// Whether `fresh` holds ids that the filter's file does not.

@@ -1,0 +1,209 @@
+//! What a state does when its filter is gone, its version is another, or someone else has it.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use lycosa_local::kv::{Batch, Durability, Family};
+use lycosa_local::shard::FILTER_FILE;
+use lycosa_local::{Disk, Kv as _, MemoryKv, Shard, ShardSettings};
+use ports::shard_store::{Arrival, CommitBatch, Committed, Found, FoundSet};
+use ports::{PortErrorKind, PortResult, ShardStore as _};
+use types::record::RetryPolicy;
+use types::{ShardId, Timestamp, UrlId};
+
+const POLICY: RetryPolicy =
+    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+
+fn settings() -> ShardSettings {
+    let mut settings = ShardSettings::small(ShardId(0), 7);
+    settings.checkpoint_urls = 100;
+    settings.filter_urls_min = 128;
+    settings.rebuild_step = 16;
+    settings.rebuild_at_open_max = 0;
+    settings.recent_urls_max = 16;
+    settings
+}
+
+fn open(disk: &Disk) -> Shard<MemoryKv> {
+    let kv = MemoryKv::open(disk, "shard").expect("nobody else has it");
+    let mut store = Shard::open(kv, settings()).expect("opens");
+    store.recover(Timestamp::ZERO, POLICY).expect("recovers");
+    store
+}
+
+fn offer(store: &mut Shard<MemoryKv>, numbers: std::ops::Range<u64>) -> (usize, u64) {
+    let mut links = FoundSet::default();
+    for n in numbers {
+        let url = format!("http://{}.test/{n}", n % 5);
+        let id = UrlId::of(&url);
+        links.push(Found { url: &url, id, depth: 1, hops: 0, band: 0, seed: false });
+    }
+    let arrivals = vec![Arrival { links, ..Arrival::default() }];
+    let batch = CommitBatch { arrivals, ..CommitBatch::default() };
+    let Committed { accepted, known, .. } = store.commit(batch).expect("commits");
+    (accepted.len(), known)
+}
+
+fn rows(store: &Shard<MemoryKv>, family: Family) -> usize {
+    let mut count = 0;
+    let scanned = store.kv().scan(family, &[], None, &mut |_, _| {
+        count += 1;
+        Ok(ControlFlow::Continue(()))
+    });
+    scanned.expect("scans");
+    count
+}
+
+fn check(store: &Shard<MemoryKv>) {
+    let faults = store.audit().expect("reads");
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn a_saved_filter_takes_the_fresh_ids_away() {
+    let disk = Disk::new();
+    let mut store = open(&disk);
+    assert_eq!(offer(&mut store, 0..90), (90, 0));
+    assert_eq!(rows(&store, Family::Fresh), 90);
+    assert_eq!(offer(&mut store, 0..130), (40, 90));
+    assert_eq!(rows(&store, Family::Fresh), 0);
+    assert_eq!(offer(&mut store, 100..150), (20, 30));
+    assert_eq!(rows(&store, Family::Fresh), 20);
+    store.close().expect("closes");
+    drop(store);
+    let mut store = open(&disk);
+    check(&store);
+    assert_eq!(offer(&mut store, 0..151), (1, 150));
+    // What the close had covered is trimmed with the next commit.
+    assert_eq!(rows(&store, Family::Fresh), 1);
+}
+
+#[test]
+fn a_filter_that_is_damaged_old_or_gone_costs_time_and_no_answer() {
+    type Spoil = fn(&mut Vec<u8>);
+    let spoils: [Spoil; 5] = [
+        |file| file[100] ^= 1,
+        |file| file.truncate(60),
+        Vec::clear,
+        |file| file.push(0),
+        // An older generation, as from a backup: it is whole, and does not know all.
+        |file| file[16..24].copy_from_slice(&1_u64.to_le_bytes()),
+    ];
+    for (n, spoil) in spoils.into_iter().enumerate() {
+        let disk = Disk::new();
+        let mut store = open(&disk);
+        offer(&mut store, 0..150);
+        offer(&mut store, 150..300);
+        store.close().expect("closes");
+        drop(store);
+        assert!(disk.spoil_side("shard", FILTER_FILE, spoil), "there is a filter");
+        let mut store = open(&disk);
+        // Answers are right while the filter is built, 16 keys with each commit, and after.
+        for round in 0..30 {
+            let new = 300 + round..301 + round;
+            assert_eq!(offer(&mut store, new), (1, 0), "spoil {n}, round {round}");
+            let old = round * 10..round * 10 + 10;
+            assert_eq!(offer(&mut store, old), (0, 10), "spoil {n}, round {round}");
+            check(&store);
+        }
+        drop(store);
+        let mut store = open(&disk);
+        assert_eq!(offer(&mut store, 0..330), (0, 330));
+    }
+}
+
+#[test]
+fn a_filter_grows_while_it_serves() {
+    let disk = Disk::new();
+    let mut store = open(&disk);
+    // Far beyond its first size of 128, and never wrong.
+    for n in 0..60 {
+        assert_eq!(offer(&mut store, n * 20..n * 20 + 20), (20, 0));
+        check(&store);
+    }
+    assert_eq!(offer(&mut store, 0..1_200), (0, 1_200));
+}
+
+/// Overwrites the row that says what a state is.
+fn rewrite_format(disk: &Disk, engine: &str, version: u32, shard: u16) {
+    let mut kv = MemoryKv::open(disk, "shard").expect("opens");
+    let mut batch = Batch::default();
+    let format = (version, engine.to_owned(), shard, 7_u64);
+    batch.put_value(Family::Meta, b"format", &format);
+    kv.commit(&batch, Durability::Disk).expect("commits");
+}
+
+fn try_open(disk: &Disk) -> PortResult<Shard<MemoryKv>> {
+    Shard::open(MemoryKv::open(disk, "shard")?, settings())
+}
+
+#[test]
+fn another_version_engine_or_shard_is_refused_with_a_reason() {
+    let disk = Disk::new();
+    drop(open(&disk));
+    for (engine, version, shard, want) in [
+        ("memory", 99, 0, "format 99"),
+        ("rocksdb", 1, 0, "store.engine = \"rocksdb\""),
+        ("memory", 1, 4, "shard 4"),
+    ] {
+        rewrite_format(&disk, engine, version, shard);
+        let error = try_open(&disk).expect_err("another state");
+        assert_eq!(error.kind, PortErrorKind::Version);
+        assert!(error.to_string().contains(want), "{error}");
+    }
+    rewrite_format(&disk, "memory", 1, 0);
+    drop(try_open(&disk).expect("our own"));
+}
+
+#[test]
+fn a_state_has_one_user() {
+    let disk = Disk::new();
+    let store = open(&disk);
+    assert_eq!(try_open(&disk).expect_err("taken").kind, PortErrorKind::Locked);
+    drop(store);
+    drop(try_open(&disk).expect("free again"));
+    // A process that was killed holds nothing.
+    let _ghost = open(&disk);
+    disk.kill();
+    drop(try_open(&disk).expect("free again"));
+}
+
+#[test]
+fn the_process_dies_where_the_test_wants() {
+    let disk = Disk::new();
+    let mut store = open(&disk);
+    offer(&mut store, 0..5);
+    let before = disk.writes();
+    disk.fail_after(1);
+    let batch = CommitBatch { durable: true, ..CommitBatch::default() };
+    assert_eq!(store.commit(batch).expect_err("dead").kind, PortErrorKind::Io);
+    assert!(disk.is_dead() && disk.writes() == before + 1);
+    assert!(store.note("x").is_err(), "the dead do not read");
+    disk.kill();
+    assert!(store.note("x").is_err(), "a handle of an earlier life");
+    drop(store);
+    assert_eq!(open(&disk).counts().known, 5);
+}
+
+#[cfg(feature = "fjall")]
+#[test]
+fn shards_on_disk_open_together_and_are_locked() {
+    use lycosa_local::{Engine, EngineSettings, open_shards};
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let shards: Vec<_> = (0..3).map(|n| ShardSettings::small(ShardId(n), 1)).collect();
+    let limits = EngineSettings::default();
+    let open = |engine| open_shards(folder.path(), engine, &shards, limits);
+    let kind = |result: PortResult<_>| result.map(drop).expect_err("refused").kind;
+    let mut stores = open(Engine::Fjall).expect("opens");
+    for (n, store) in stores.iter_mut().enumerate() {
+        store.set_note("who", &[n as u8]).expect("notes");
+    }
+    assert_eq!(kind(open(Engine::Fjall)), PortErrorKind::Locked);
+    drop(stores);
+    // Another engine, built in or not, does not touch it.
+    assert_eq!(kind(open(Engine::Rocksdb)), PortErrorKind::Version);
+    for (n, store) in open(Engine::Fjall).expect("opens").iter_mut().enumerate() {
+        assert_eq!(store.note("who").expect("reads"), Some(vec![n as u8]));
+    }
+}
