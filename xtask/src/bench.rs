@@ -51,11 +51,6 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     }
 }
 
-pub fn kills(args: Args) -> Result<()> {
-    args.end()?;
-    bail!("`kills` is not built yet")
-}
-
 fn crawl(bench: &Bench, hosts: u64, pages: u64) -> Result<()> {
     let (hosts, pages) = (hosts.to_string(), pages.to_string());
     let web =

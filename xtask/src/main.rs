@@ -34,7 +34,6 @@ The chores of lycosa: cargo xtask CHORE
   mutants [NAME…] [--seeds N] [--list]
                            plants the bugs of xtask/mutants, one at a time; the simulation must find
                            each within N seeds (1000)
-  kills                    the real binary, killed again and again
   bench crawl [--hosts N] [--pages N]
                            a crawl of a simulated web, as fast as it goes: pages per CPU-second
   bench polite [--hosts N] [--seconds N]
@@ -70,7 +69,6 @@ fn run() -> anyhow::Result<()> {
         "interop" => interop::run(&repo, args),
         "sim" => sim::run(&repo, args),
         "mutants" => mutants::run(&repo, args),
-        "kills" => bench::kills(args),
         "bench" => bench::run(&repo, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
