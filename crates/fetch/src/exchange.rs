@@ -139,9 +139,13 @@ impl Connection {
         let wire_max = head.end.saturating_add(limits.wire).min(hold.bytes_max());
 
         let truncated = self.take_body(body, head.end, wire_max, terms, hold, timer).await;
-        let end = match truncated {
-            None => self.settle().await,
-            Some(_) => self.tape.lock().received.len().min(wire_max),
+        let (end, truncated) = match truncated {
+            None => match self.settle().await {
+                // It came whole in the room that every answer has, and is too large all the same.
+                end if end > wire_max => (wire_max, Some(Truncated::Length)),
+                end => (end, None),
+            },
+            Some(_) => (self.tape.lock().received.len().min(wire_max), truncated),
         };
         let protocol = match parts.version {
             Version::HTTP_10 => Protocol::Http10,
@@ -251,11 +255,7 @@ impl Connection {
             let item = |cx: &mut Context<'_>| Pin::new(&mut body).poll_frame(cx);
             match self.next(item, &mut terms.pace, timer.as_mut(), &mut |_| ()).await {
                 // The tape has the bytes; hyper's copy only tells where the message ends.
-                Event::Item(Some(Ok(_))) => {
-                    if self.tape.lock().received.len() > wire_max {
-                        return Some(Truncated::Length);
-                    }
-                }
+                Event::Item(Some(Ok(_))) => {}
                 Event::Item(None) => return None,
                 Event::Item(Some(Err(_))) => {
                     let gone = self.tape.lock().ended.is_some();

@@ -179,6 +179,22 @@ async fn a_body_beyond_the_limit_is_cut_at_the_byte() {
 }
 
 #[tokio::test]
+async fn a_small_limit_is_kept_and_what_follows_an_answer_does_not_count() {
+    let fetcher = frugal(|fetch| fetch.stored_bytes_max = ByteSize(1000));
+    let body = "x".repeat(5000);
+    for head in ["Content-Length: 5000\r\n\r\n", "\r\n"] {
+        let server = Server::once(format!("HTTP/1.1 200 OK\r\n{head}{body}")).await;
+        let exchange = server.visit(&fetcher, "/").await;
+        assert_eq!(answer(&exchange).truncated, Some(Truncated::Length), "{head}");
+        assert_eq!(answer(&exchange).wire.len() - answer(&exchange).head_bytes, 1000);
+    }
+    let fitting = format!("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{}", &body[..1000]);
+    let exchange = Server::once(format!("{fitting}{body}")).await.visit(&fetcher, "/").await;
+    assert_eq!(answer(&exchange).truncated, None);
+    assert_eq!(&*answer(&exchange).wire, fitting.as_bytes());
+}
+
+#[tokio::test]
 async fn a_body_that_breaks_off_is_kept_and_marked() {
     for (sent, body, why) in [
         ("Content-Length: 100\r\n\r\nhalf", "half", Truncated::Disconnect),
