@@ -24,6 +24,7 @@ mod seen;
 mod upkeep;
 mod visits;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 
@@ -108,9 +109,18 @@ pub struct Shard<K> {
     meta: Meta,
     visits: VisitNumbers,
     next_due: Option<Timestamp>,
+    floors: Floors,
     recent: Recent,
     facts: LruCache<Box<str>, QueueFacts, FixedState>,
     upkeep: Upkeep,
+}
+
+/// Up to where logs are trimmed: reads and further trims begin there, because what was deleted at
+/// the front of a log-structured store is a field to wade through for a while.
+#[derive(Debug, Default)]
+struct Floors {
+    visits: u64,
+    letters: BTreeMap<ShardId, u64>,
 }
 
 impl<K: Kv> Shard<K> {
@@ -125,6 +135,7 @@ impl<K: Kv> Shard<K> {
         Ok(Self {
             visits: VisitNumbers::new(meta.visit_bound),
             next_due: None,
+            floors: Floors::default(),
             recent: Recent::new(settings.recent_urls_max, seed),
             facts: LruCache::with_hasher(hosts_max, FixedState::with_seed(seed)),
             upkeep: Upkeep::default(),
@@ -193,7 +204,8 @@ impl<K: Kv> ShardStore for Shard<K> {
 
     fn letters(&mut self, to: ShardId, after: u64, limit: usize) -> PortResult<Vec<Letter>> {
         let mut letters = Vec::new();
-        let from = keys::outbox(to, after.saturating_add(1));
+        let floor = self.floors.letters.get(&to).copied().unwrap_or(0);
+        let from = keys::outbox(to, after.max(floor).saturating_add(1));
         let until = to.0.checked_add(1).map(|next| keys::outbox(ShardId(next), 0));
         let sender = self.settings.shard;
         self.kv.scan(Family::Outbox, &from, until.as_deref(), &mut |key, value| {
@@ -210,8 +222,16 @@ impl<K: Kv> ShardStore for Shard<K> {
 
     fn delivered(&mut self, to: ShardId, upto: u64) -> PortResult<()> {
         failpoint("outbox_delivered");
+        let floor = self.floors.letters.get(&to).copied().unwrap_or(0);
+        if upto <= floor {
+            return Ok(());
+        }
         let until = keys::outbox(to, upto.saturating_add(1));
-        self.kv.delete_range(Family::Outbox, &keys::outbox(to, 0), &until)
+        self.kv.delete_range(Family::Outbox, &keys::outbox(to, floor), &until)?;
+        // Nothing can be delivered that was not written: the next letter lies beyond.
+        let written = self.meta.outbox.get(&to).map_or(0, |next| next.saturating_sub(1));
+        self.floors.letters.insert(to, upto.min(written));
+        Ok(())
     }
 
     fn record(&mut self, url: &CrawlUrl) -> PortResult<Option<Record>> {
@@ -241,7 +261,7 @@ impl<K: Kv> ShardStore for Shard<K> {
 
     fn visits(&mut self, after: u64, limit: usize) -> PortResult<Vec<VisitLine>> {
         let mut lines = Vec::new();
-        let from = keys::seq(after.saturating_add(1));
+        let from = keys::seq(after.max(self.floors.visits).saturating_add(1));
         self.kv.scan(Family::Visit, &from, None, &mut |_, value| {
             if lines.len() == limit {
                 return Ok(ControlFlow::Break(()));
@@ -253,8 +273,14 @@ impl<K: Kv> ShardStore for Shard<K> {
     }
 
     fn trim_visits(&mut self, upto: u64) -> PortResult<()> {
+        let floor = self.floors.visits;
+        if upto <= floor {
+            return Ok(());
+        }
         let until = keys::seq(upto.saturating_add(1));
-        self.kv.delete_range(Family::Visit, &keys::seq(0), &until)
+        self.kv.delete_range(Family::Visit, &keys::seq(floor), &until)?;
+        self.floors.visits = upto.min(self.meta.counters.visit_seq);
+        Ok(())
     }
 
     fn rejudge(

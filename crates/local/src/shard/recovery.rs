@@ -82,12 +82,15 @@ impl<K: Kv> Shard<K> {
         self.keep_facts(&mut hosts);
         self.load_filter()?;
         self.next_due = self.first_due(&[])?;
+        let letters_for = self.receivers()?;
+        self.floors.visits =
+            self.first_visit()?.map_or(counters.visit_seq, |first| first.saturating_sub(1));
         Ok(Recovery {
             lost,
             archive_end: self.meta.archive_end,
             next_visit: base,
             resumed: self.meta.resumed,
-            letters_for: self.receivers()?,
+            letters_for,
             next_due: self.next_due,
             latest: counters.latest,
         })
@@ -162,9 +165,19 @@ impl<K: Kv> Shard<K> {
         Ok(place)
     }
 
-    /// Shards for which letters wait.
-    fn receivers(&self) -> PortResult<Vec<ShardId>> {
+    fn first_visit(&self) -> PortResult<Option<u64>> {
+        let mut first = None;
+        self.kv.scan(Family::Visit, &[], None, &mut |key, _| {
+            first = Some(keys::read_seq(key)?);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(first)
+    }
+
+    /// Shards for which letters wait. Notes where each one's begin.
+    fn receivers(&mut self) -> PortResult<Vec<ShardId>> {
         let mut shards: Vec<ShardId> = Vec::new();
+        let floors = &mut self.floors.letters;
         loop {
             let from = match shards.last() {
                 None => keys::outbox(ShardId(0), 0),
@@ -173,7 +186,9 @@ impl<K: Kv> Shard<K> {
             };
             let before = shards.len();
             self.kv.scan(Family::Outbox, &from, None, &mut |key, _| {
-                shards.push(keys::read_outbox(key)?.0);
+                let (to, seq) = keys::read_outbox(key)?;
+                floors.insert(to, seq.saturating_sub(1));
+                shards.push(to);
                 Ok(ControlFlow::Break(()))
             })?;
             if shards.len() == before {
