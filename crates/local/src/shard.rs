@@ -21,6 +21,7 @@ mod queue;
 mod recent;
 mod recovery;
 mod seen;
+mod stage;
 mod upkeep;
 mod visits;
 

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a suite is a test that others run")]
 
 mod archive;
+mod book;
 mod kit;
 mod mail;
 mod model;

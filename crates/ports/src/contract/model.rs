@@ -8,12 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use types::outcome::{Answer, Failure, Fault};
-use types::{
-    CrawlUrl, Discovery, HostKey, HostState, Outcome, QueueKey, Record, Refusal, ShardId, State,
-    Task, Timestamp,
-};
+use types::{HostKey, HostState, Outcome, QueueKey, Refusal, ShardId, State, Task};
 
 use super::Reopen;
+use super::book::{Model, count_new, nearest};
 use super::kit::*;
 use crate::shard_store::{
     Arrival, CommitBatch, Counts, Found, FoundSet, LetterBody, RefillWant, Rejudge, ScanCursor,
@@ -49,21 +47,6 @@ impl Drop for Blame {
     fn drop(&mut self) {
         eprintln!("contract: the sequence with seed {} failed", self.0);
     }
-}
-
-/// What should be there.
-#[derive(Default)]
-struct Model {
-    records: BTreeMap<CrawlUrl, Record>,
-    /// Places in queues, by reversed host.
-    queues: BTreeMap<String, BTreeMap<QueueKey, CrawlUrl>>,
-    seeds: Vec<CrawlUrl>,
-    hosts: BTreeMap<HostKey, HostState>,
-    mark: u64,
-    letters: Vec<u64>,
-    log: Vec<u64>,
-    granted: BTreeMap<u64, Task>,
-    settled: Vec<u64>,
 }
 
 struct Run {
@@ -387,86 +370,6 @@ impl Run {
         let letters = store.letters(ShardId(7), 0, usize::MAX).unwrap();
         assert_eq!(letters.iter().map(|l| l.seq).collect::<Vec<_>>(), self.model.letters);
         assert_eq!(store.visits(0, 10).unwrap().len(), self.model.log.len());
-    }
-}
-
-/// URLs that should now stand in a queue, in order, and whether they are new.
-type Wanted = Vec<(CrawlUrl, bool)>;
-
-fn count_new(want: &Wanted) -> usize {
-    want.iter().filter(|(_, new)| *new).count()
-}
-
-impl Model {
-    /// What offers of one batch lead to.
-    fn offer(&mut self, offers: &[(String, Found<'_>)], now: Timestamp) -> Wanted {
-        // One batch is judged as a whole: each URL once, with the best of its finds.
-        let mut merged: Vec<(CrawlUrl, Discovery)> = Vec::new();
-        for (text, found) in offers {
-            let url = url(text);
-            let Found { depth, hops, seed, band, .. } = *found;
-            let found = Discovery { at: now, depth, hops, seed, band };
-            match merged.iter_mut().find(|(known, _)| *known == url) {
-                Some((_, best)) => *best = nearest(*best, found),
-                None => merged.push((url, found)),
-            }
-        }
-        let mut want = Vec::new();
-        for (url, found) in merged {
-            let Some(record) = self.records.get_mut(&url) else {
-                if found.seed {
-                    self.seeds.push(url.clone());
-                }
-                self.records.insert(url.clone(), Record::new(url.clone(), found));
-                want.push((url, true));
-                continue;
-            };
-            if found.seed && !record.found.seed {
-                self.seeds.push(url.clone());
-            }
-            let old = record.found;
-            if found.depth < old.depth || found.hops < old.hops || (found.seed && !old.seed) {
-                record.found = nearest(old, found);
-            }
-            if matches!(record.state, State::Blocked(Refusal::Setting { .. })) {
-                record.state = State::Queued;
-                want.push((url, false));
-            }
-        }
-        want
-    }
-
-    /// The store has queued these; they must be the wanted ones.
-    fn enqueue(&mut self, tasks: &[Task], want: &Wanted) {
-        let got: Vec<_> = tasks.iter().map(|task| &task.record.url).collect();
-        assert_eq!(got, want.iter().map(|(url, _)| url).collect::<Vec<_>>());
-        for task in tasks {
-            let url = &task.record.url;
-            assert_eq!(task.record, self.records[url]);
-            assert_eq!(task.key.band, task.record.found.band);
-            let queue = self.queues.entry(url.host_key().reversed()).or_default();
-            assert!(queue.keys().all(|key| key.seq < task.key.seq), "numbers count up");
-            queue.insert(task.key, url.clone());
-        }
-    }
-
-    fn leave(&mut self, url: &CrawlUrl, key: QueueKey) {
-        let host = url.host_key().reversed();
-        let queue = self.queues.get_mut(&host).unwrap();
-        assert_eq!(queue.remove(&key).as_ref(), Some(url));
-        if queue.is_empty() {
-            self.queues.remove(&host);
-        }
-    }
-}
-
-fn nearest(a: Discovery, b: Discovery) -> Discovery {
-    Discovery {
-        at: a.at.min(b.at),
-        depth: a.depth.min(b.depth),
-        hops: a.hops.min(b.hops),
-        seed: a.seed || b.seed,
-        band: a.band.min(b.band),
     }
 }
 

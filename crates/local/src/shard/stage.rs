@@ -1,0 +1,326 @@
+//! What will a batch change?
+//!
+//! Each function stages one kind of rows; nothing is written and nothing in memory moves before
+//! the whole batch is there.
+//!
+//! Always: a key stands in a batch once, because engines differ in what they do with two.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ports::RobotsEntry;
+use ports::shard_store::{Arrival, CommitBatch, Committed, LetterBody, Tally, VisitCommit};
+use types::{
+    CrawlUrl, Discovery, Origin, QueueKey, Record, ShardId, SiteState, State, Timestamp, UrlId,
+};
+
+use super::group::{Group, HostIndex, Offer, RowIndex, Verdict, improved, nearest};
+use super::keys::{self, HostKind};
+use super::meta::{self, Counters};
+use super::seen::is_open_to_offers;
+use super::{Shard, upkeep};
+use crate::kv::{Batch, Family, Kv};
+
+/// Counted when a link finds no place; see `seen`.
+const UNPLACED: &str = "links_unplaced";
+
+/// What a batch will change, before it has.
+#[derive(Debug, Default)]
+pub(super) struct Staged {
+    pub(super) batch: Batch,
+    pub(super) counters: Counters,
+    pub(super) tally: Tally,
+    pub(super) letters: BTreeMap<ShardId, u64>,
+    pub(super) outbox: BTreeMap<ShardId, u64>,
+    pub(super) visit_bound: Option<u64>,
+    /// Which due entries come (true) and go.
+    pub(super) dues: BTreeMap<Vec<u8>, bool>,
+    /// What stands at the places of visited URLs in their queues.
+    pub(super) places: BTreeMap<Vec<u8>, Option<UrlId>>,
+    pub(super) next_due: Option<Timestamp>,
+    pub(super) queued: Vec<(RowIndex, QueueKey)>,
+    /// Ids that the filter must learn.
+    pub(super) new_ids: Vec<UrlId>,
+    pub(super) answer: Committed,
+}
+
+impl<K: Kv> Shard<K> {
+    /// The new records of visited URLs, and what becomes of their places in queues.
+    pub(super) fn stage_changes(
+        &self,
+        staged: &mut Staged,
+        group: &mut Group<'_>,
+        visits: &[&VisitCommit],
+        changed: &[RowIndex],
+        mut present: BTreeSet<(HostIndex, QueueKey)>,
+    ) {
+        let changes = visits.iter().filter_map(|visit| visit.url.as_ref());
+        for (change, &at) in changes.zip(changed) {
+            let mut record = change.record.clone();
+            let row = &mut group.rows[at];
+            let (host, id) = (row.host, row.id);
+            let due_before = match &row.verdict {
+                Verdict::Stored(stored) => {
+                    // A link may have shown a shorter way while the visit was out.
+                    record.found = nearest(stored.found, record.found);
+                    stored.due
+                }
+                _ => {
+                    staged.accept(id);
+                    None
+                }
+            };
+            let due = record.due;
+            let stays = record.state == State::Queued && due.is_none();
+            row.verdict = Verdict::Stored(Box::new(record));
+            row.changed = true;
+
+            let was = present.contains(&(host, change.key));
+            if was != stays {
+                let key = keys::queue(group.hosts.prefix(host), change.key);
+                let facts = group.hosts.facts_mut(host);
+                staged.places.insert(key, stays.then_some(id));
+                if stays {
+                    staged.counters.queued += 1;
+                    facts.add(change.key);
+                    present.insert((host, change.key));
+                } else {
+                    staged.counters.queued -= 1;
+                    facts.remove(change.key);
+                    present.remove(&(host, change.key));
+                }
+            }
+            if due != due_before {
+                let prefix = group.hosts.prefix(host);
+                staged.move_due(prefix, id, due_before, due);
+            }
+        }
+    }
+
+    /// New URLs come in; known ones that were found nearer, or wait for another offer, change.
+    pub(super) fn stage_links(&self, staged: &mut Staged, group: &mut Group<'_>, now: Timestamp) {
+        for at in 0..group.rows.len() {
+            let row = &mut group.rows[at];
+            let Some(Offer { near, band }) = row.offer else { continue };
+            staged.answer.known += row.finds;
+            let found =
+                Discovery { at: now, depth: near.depth, hops: near.hops, seed: near.seed, band };
+            let (queue, seed) = match &mut row.verdict {
+                Verdict::New => {
+                    let url = CrawlUrl::from_canonical(row.text)
+                        .expect("the group takes only canonical texts");
+                    row.verdict = Verdict::Stored(Box::new(Record::new(url, found)));
+                    staged.answer.known -= 1;
+                    staged.accept(row.id);
+                    (true, near.seed)
+                }
+                Verdict::Stored(record) => {
+                    let better = improved(record.found, found);
+                    let queue = is_open_to_offers(&record.state);
+                    let seed = better.seed && !record.found.seed;
+                    if better == record.found && !queue {
+                        continue;
+                    }
+                    record.found = better;
+                    if queue {
+                        record.state = State::Queued;
+                    }
+                    (queue, seed)
+                }
+                Verdict::Unplaced => {
+                    staged.answer.known -= row.finds;
+                    staged.tally.add(UNPLACED, row.finds);
+                    continue;
+                }
+                Verdict::Known(_) | Verdict::Recent | Verdict::Open => continue,
+            };
+            row.changed = true;
+            let Some(record) = row.record_mut() else { continue };
+            if seed {
+                meta::put_seed(&mut staged.batch, staged.counters.seed_seq, &record.url);
+                staged.counters.seed_seq += 1;
+            }
+            if queue {
+                let band = record.found.band;
+                let (host, id) = (row.host, row.id);
+                let key = staged.next_key(band);
+                staged.enqueue(&keys::queue(group.hosts.prefix(host), key), id);
+                group.hosts.facts_mut(host).add(key);
+                staged.queued.push((at, key));
+            }
+        }
+    }
+
+    pub(super) fn stage_rows(&self, staged: &mut Staged, group: &mut Group<'_>) {
+        for at in 0..group.rows.len() {
+            if !group.rows[at].changed {
+                continue;
+            }
+            let key = group.key(at, group.rows[at].id);
+            if let Verdict::Stored(record) = &group.rows[at].verdict {
+                staged.batch.put_value(Family::Url, &key, &**record);
+            }
+        }
+        for (key, id) in &staged.places {
+            match id {
+                Some(id) => staged.batch.put(Family::Queue, key, &id.to_be_bytes()),
+                None => staged.batch.delete(Family::Queue, key),
+            }
+        }
+        for (key, comes) in &staged.dues {
+            if *comes {
+                staged.batch.put(Family::Due, key, &[]);
+            } else {
+                staged.batch.delete(Family::Due, key);
+            }
+        }
+    }
+
+    pub(super) fn stage_hosts<'a>(
+        &self,
+        staged: &mut Staged,
+        group: &mut Group<'a>,
+        batch: &'a CommitBatch,
+        visits: &[&'a VisitCommit],
+        arrivals: &[&'a Arrival],
+    ) {
+        // The last word on each counts.
+        let states = batch.hosts.iter().map(|(host, state)| (host, state));
+        for (host, state) in states.chain(visits.iter().map(|v| (&v.host, &v.host_state))) {
+            let host = group.hosts.index(host.as_str());
+            group.hosts.slots[host].state = Some(state);
+        }
+        for at in 0..group.hosts.slots.len() {
+            let slot = &group.hosts.slots[at];
+            if slot.state.is_none() && !slot.facts_changed {
+                continue;
+            }
+            let prefix = group.hosts.prefix(at).to_vec();
+            let slot = &group.hosts.slots[at];
+            if let Some(state) = slot.state {
+                let key = keys::host(&prefix, HostKind::State);
+                staged.batch.put_value(Family::Host, &key, state);
+            }
+            if let (true, Some(facts)) = (slot.facts_changed, &slot.facts) {
+                let key = keys::host(&prefix, HostKind::Queue);
+                if facts.is_empty() {
+                    staged.batch.delete(Family::Host, &key);
+                } else {
+                    staged.batch.put_value(Family::Host, &key, facts);
+                }
+            }
+        }
+        let sites: BTreeMap<&str, &SiteState> = visits
+            .iter()
+            .filter_map(|v| v.site.as_ref())
+            .map(|(site, state)| (site.as_str(), state))
+            .collect();
+        for (site, state) in sites {
+            let key = keys::host(&keys::host_prefix(site), HostKind::Site);
+            staged.batch.put_value(Family::Host, &key, state);
+        }
+        let robots: BTreeMap<&Origin, &RobotsEntry> = arrivals
+            .iter()
+            .filter_map(|arrival| arrival.robots.as_ref())
+            .chain(visits.iter().filter_map(|v| v.robots.as_ref()))
+            .map(|(origin, entry)| (origin, entry))
+            .collect();
+        for (origin, entry) in robots {
+            let key = keys::robots(&keys::host_prefix(origin.host.as_str()), origin);
+            staged.batch.put_value(Family::Host, &key, entry);
+        }
+    }
+
+    /// Letters for other shards, and lines for the log.
+    pub(super) fn stage_mail(&self, staged: &mut Staged, visits: &[&VisitCommit]) {
+        for visit in visits {
+            for (to, body) in &visit.letters {
+                let next = staged.outbox.get(to).or(self.meta.outbox.get(to));
+                let seq = next.copied().unwrap_or(1);
+                let row: (_, &LetterBody) = (visit.visit, body);
+                staged.batch.put_value(Family::Outbox, &keys::outbox(*to, seq), &row);
+                staged.outbox.insert(*to, seq + 1);
+            }
+            if let Some(line) = &visit.line {
+                staged.counters.visit_seq += 1;
+                let mut line = line.clone();
+                line.seq = staged.counters.visit_seq;
+                staged.batch.put_value(Family::Visit, &keys::seq(line.seq), &line);
+                staged.answer.lines.push(line);
+            }
+        }
+        staged.answer.letters_for = staged.outbox.keys().copied().collect();
+    }
+
+    pub(super) fn stage_meta(
+        &self,
+        staged: &mut Staged,
+        batch: &CommitBatch,
+        visits: &[&VisitCommit],
+    ) {
+        let out = &mut staged.batch;
+        for visit in visits {
+            out.delete(Family::Grant, &keys::seq(visit.visit.0));
+            let ended = visit.host_state.last_end;
+            staged.counters.latest = staged.counters.latest.max(ended);
+        }
+        staged.counters.latest = staged.counters.latest.max(batch.at);
+        for (from, seq) in &staged.letters {
+            meta::put_letter(out, *from, *seq);
+        }
+        for (to, next) in &staged.outbox {
+            meta::put_outbox(out, *to, *next);
+        }
+        for (name, by) in &staged.tally.0 {
+            meta::put_tally(out, name, self.meta.tally.get(name) + by);
+        }
+        if let Some(end) = batch.archive_end {
+            meta::put_archive_end(out, end);
+        }
+        // A refusal needs no grant, so its number may be the first beyond the bound.
+        let last = visits.iter().map(|visit| visit.visit.count()).max();
+        staged.visit_bound = last.and_then(|last| self.visits.bound_for(last));
+        if let Some(bound) = staged.visit_bound {
+            meta::put_visit_bound(out, bound);
+        }
+        meta::put_counters(out, &staged.counters);
+    }
+}
+
+impl Staged {
+    /// A URL gets its row: the filter must learn it, now and after a crash.
+    fn accept(&mut self, id: UrlId) {
+        self.counters.known += 1;
+        self.counters.fresh_seq += 1;
+        let key = upkeep::fresh_key(self.counters.fresh_seq);
+        self.batch.put(Family::Fresh, &key, &id.to_be_bytes());
+        self.new_ids.push(id);
+    }
+
+    fn next_key(&mut self, band: u8) -> QueueKey {
+        self.counters.queue_seq += 1;
+        QueueKey { band, seq: self.counters.queue_seq }
+    }
+
+    fn enqueue(&mut self, key: &[u8], id: UrlId) {
+        self.batch.put(Family::Queue, key, &id.to_be_bytes());
+        self.counters.queued += 1;
+    }
+
+    fn move_due(
+        &mut self,
+        prefix: &[u8],
+        id: UrlId,
+        before: Option<Timestamp>,
+        after: Option<Timestamp>,
+    ) {
+        if let Some(at) = before {
+            self.dues.insert(keys::due(at, prefix, id), false);
+            self.counters.scheduled = self.counters.scheduled.saturating_sub(1);
+        }
+        if let Some(at) = after {
+            self.dues.insert(keys::due(at, prefix, id), true);
+            self.counters.scheduled += 1;
+            self.next_due = Some(self.next_due.map_or(at, |next| next.min(at)));
+        }
+    }
+}
