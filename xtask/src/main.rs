@@ -8,6 +8,7 @@ mod bench;
 mod ci;
 mod docs;
 mod interop;
+mod long;
 mod manifest;
 mod mutants;
 mod python;
@@ -34,6 +35,12 @@ The chores of lycosa: cargo xtask CHORE
   mutants [NAME…] [--seeds N] [--list]
                            plants the bugs of xtask/mutants, one at a time; the simulation must find
                            each within N seeds (1000)
+  kills [--kills N] [--pages N]
+                           one crawl by the real binary, killed N times at random (500) and at
+                           every named point; nothing may be lost, doubled or rude
+  world [--hosts N] [--pages N]
+                           a web with every fault, crawled with 1, 2 and 16 shards (500 hosts,
+                           20000 pages)
   bench crawl [--hosts N] [--pages N]
                            a crawl of a simulated web, as fast as it goes: pages per CPU-second
   bench polite [--hosts N] [--seconds N]
@@ -69,6 +76,8 @@ fn run() -> anyhow::Result<()> {
         "interop" => interop::run(&repo, args),
         "sim" => sim::run(&repo, args),
         "mutants" => mutants::run(&repo, args),
+        "kills" => long::kills(&repo, args),
+        "world" => long::world(&repo, args),
         "bench" => bench::run(&repo, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

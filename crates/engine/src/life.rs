@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
-use ports::{Exchange, Purpose, Request};
+use ports::{Exchange, Purpose, Request, failpoint};
 use robots::{Access, Reply};
 use types::outcome::Failure;
 use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
@@ -77,6 +77,7 @@ async fn robots_txt(
         validators: Validators::default(),
     };
     let exchange = fetch::fetch(ctx, lease.visit, request, sent).await;
+    failpoint("robots_fetch");
     let outcome = fetch::judge(&exchange, &errand.url, &ctx.canon);
     let touch = fetch::touch(&exchange, &outcome, false);
     let (step, status) = robots_step(&exchange, &outcome, &errand);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use types::{Blame, Fault, HostState, Timestamp};
 
-use crate::politeness::Politeness;
+use crate::politeness::{GAP_SLACK, Politeness};
 
 /// What a visit was like for the host.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,7 +109,8 @@ pub fn pause(state: &HostState, policy: &Politeness, crawl_delay: Option<Duratio
         pause = pause.max(answer.mul_f64(policy.delay_factor.max(0.0)).min(policy.delay_max.get()));
     }
     let extra = step(policy).saturating_mul(state.backoff).min(policy.backoff_max.get());
-    pause.max(extra)
+    let pause = pause.max(extra);
+    if pause.is_zero() { pause } else { pause + GAP_SLACK }
 }
 
 fn step(policy: &Politeness) -> Duration {
@@ -203,9 +204,9 @@ mod tests {
             page: true,
         };
         learn(&mut state, &slow(7), &policy, None);
-        assert_eq!(state.not_before, at(114));
+        assert_eq!(state.not_before, at(114) + GAP_SLACK);
         learn(&mut state, &slow(50), &policy, None);
-        assert_eq!(state.not_before, at(180), "30 s at most");
+        assert_eq!(state.not_before, at(180) + GAP_SLACK, "30 s at most");
     }
 
     #[test]
@@ -214,7 +215,8 @@ mod tests {
         for (asked, want) in [(0.1, 1_000), (2.5, 2_500), (1_000.0, 1_000_000)] {
             let mut state = HostState::default();
             learn(&mut state, &answered(100), &policy, Some(Duration::from_secs_f64(asked)));
-            assert_eq!(state.not_before.since(at(100)).as_millis(), want);
+            let pause = state.not_before.since(at(100)) - GAP_SLACK;
+            assert_eq!(pause.as_millis(), want);
         }
     }
 
@@ -230,7 +232,7 @@ mod tests {
         );
         assert_eq!(state.not_before, at(9));
         learn(&mut state, &faulted(10, 500, None), &policy, None);
-        assert_eq!(state.not_before, at(11), "but a fault earns a rest");
+        assert_eq!(state.not_before, at(11) + GAP_SLACK, "but a fault earns a rest");
     }
 
     #[test]
@@ -238,7 +240,7 @@ mod tests {
         let policy = Politeness::default();
         let mut state = HostState::default();
         learn(&mut state, &Touch::Lost { at: at(50), sent: true }, &policy, None);
-        assert_eq!((state.not_before, state.faults), (at(51), 0));
+        assert_eq!((state.not_before, state.faults), (at(51) + GAP_SLACK, 0));
     }
 
     #[test]

@@ -104,6 +104,8 @@ impl CdxjSink {
     /// Goes on with the newest index: up to its first torn line, without what is unknown.
     fn resume(&mut self, serial: u32, end: ArchiveEnd) -> PortResult<()> {
         let path = self.path(serial);
+        // The indexes before it are whole, even if this one has no line yet.
+        self.last = serial.checked_sub(1).map(|before| (before, u64::MAX));
         let (good, unknown) = self.survey(serial, &path, end)?;
         if unknown {
             let lines = read_lines(&path, good)?;

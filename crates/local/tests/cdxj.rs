@@ -121,8 +121,9 @@ fn a_kill_at_any_byte_doubles_nothing_and_misses_nothing() {
         }
         fs::write(path(folder.path(), 1), &torn).expect("torn");
         let mut sink = CdxjSink::open(folder.path(), names(), end(7)).expect("opens");
-        // The log has what the sink did not have on the disk, at least.
-        sink.feed(&log(cursor..7)).expect("fed");
+        // The log has what the sink did not have on the disk, at least, and often more.
+        let from = if cut % 2 == 0 { 0 } else { cursor };
+        sink.feed(&log(from..7)).expect("fed");
         sink.feed(&log(7..9)).expect("fed");
         sink.close().expect("closes");
         assert_eq!(sorted(folder.path()), (0..9).collect::<Vec<_>>(), "cut at {cut}");

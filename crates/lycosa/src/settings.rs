@@ -192,6 +192,9 @@ pub struct StoreSettings {
     pub disk_free_min: ByteSize,
     /// Parts with a store thread and an archive of their own. A directory keeps its number.
     pub shards: u16,
+    /// The filter of seen URLs is saved after this many new ones; newer ones are read again when
+    /// a killed crawl is opened, a million in less than a second.
+    pub checkpoint_urls: u64,
 }
 
 impl Default for StoreSettings {
@@ -201,6 +204,7 @@ impl Default for StoreSettings {
             fsync: Fsync::Batch,
             disk_free_min: ByteSize(1_000_000_000),
             shards: 1,
+            checkpoint_urls: 1_000_000,
         }
     }
 }

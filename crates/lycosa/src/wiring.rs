@@ -16,7 +16,7 @@ use types::ShardId;
 use types::record::RetryPolicy;
 
 use crate::dir::{Dir, Mark};
-use crate::settings::{Fsync, Settings};
+use crate::settings::{Fsync, Settings, StoreSettings};
 
 /// The way to the web.
 #[derive(Clone)]
@@ -42,7 +42,8 @@ pub fn net(settings: &Settings, clock: SteadyClock) -> Result<Net, fetch::Error>
 
 /// The books of all shards, opened. They have not settled their past: `engine::open` does.
 pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<Books>> {
-    let stores = stores(dir, mark).with_context(|| format!("open {}", dir.root().display()))?;
+    let stores = open_stores(dir, mark, settings.store.checkpoint_urls)
+        .with_context(|| format!("open {}", dir.root().display()))?;
     let mut all = Vec::new();
     for (shard, store) in (0..).zip(stores) {
         let mut books = Books { store, archive: None, sinks: Vec::new() };
@@ -59,15 +60,23 @@ pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<
 /// How long a store that was closed a moment ago may take to let go of its files.
 const LETTING_GO: Duration = Duration::from_secs(10);
 
-/// The stores of all shards. Reading them changes nothing.
+/// The stores of all shards, to look at. Reading them changes nothing.
 pub fn stores(dir: &Dir, mark: &Mark) -> PortResult<Vec<Box<dyn ShardStore>>> {
+    open_stores(dir, mark, StoreSettings::default().checkpoint_urls)
+}
+
+fn open_stores(
+    dir: &Dir,
+    mark: &Mark,
+    checkpoint_urls: u64,
+) -> PortResult<Vec<Box<dyn ShardStore>>> {
     let engine = mark
         .engine
         .parse()
         .map_err(|why| PortError::new(PortErrorKind::Version, "open the state", why))?;
     let shards = (0..mark.shards).map(|shard| {
         let seed = mark.crawl_id ^ u64::from(shard);
-        ShardSettings::new(ShardId(shard), seed)
+        ShardSettings { checkpoint_urls, ..ShardSettings::new(ShardId(shard), seed) }
     });
     let shards: Vec<_> = shards.collect();
     let begun = std::time::Instant::now();
@@ -164,6 +173,16 @@ pub fn retry(settings: &Settings) -> RetryPolicy {
         delay: settings.fetch.retry_delay.get(),
         lost_max: 3,
     }
+}
+
+/// A URL that was in flight at so many deaths of the process in a row is taken for their cause. A
+/// visit that is lost in a living process is to blame for that itself and gets three chances; a
+/// process is killed for many reasons, with hundreds of innocent visits in flight.
+const DEATHS_MAX: u8 = 20;
+
+/// The same for visits that died with the process.
+pub fn retry_after_death(settings: &Settings) -> RetryPolicy {
+    RetryPolicy { lost_max: DEATHS_MAX, ..retry(settings) }
 }
 
 /// Longest wait of a settled visit for its group's commit.

@@ -78,6 +78,26 @@ pub fn gaps(entries: &[Entry], min_pause: impl Fn(&str) -> Duration) -> Vec<Viol
     violations
 }
 
+/// Per host: a pause of at least its Crawl-delay, from the moment its robots.txt was read (before,
+/// nobody could know).
+pub fn crawl_delays(entries: &[Entry], web: &dyn Truth, product: &str) -> Vec<Violation> {
+    let mut known: Vec<Entry> = Vec::new();
+    let mut pauses: BTreeMap<String, Duration> = BTreeMap::new();
+    for (host, entries) in by(entries, |entry| entry.host.to_string()) {
+        let places = entries.iter().map(|entry| place_of(entry));
+        let asked = places.filter_map(|place| web.crawl_delay(&place, product)).max();
+        let Some(pause) = asked else { continue };
+        let is_robots = |entry: &Entry| entry.is_robots() || web.is_robots_hop(&place_of(entry));
+        let first_page = entries.iter().position(|entry| !is_robots(entry));
+        // From the answer with the rules on.
+        let from = first_page.unwrap_or(entries.len()).saturating_sub(1);
+        known.extend(entries[from..].iter().map(|&entry| entry.clone()));
+        pauses.insert(host, pause);
+    }
+    known.sort_by_key(|entry| entry.arrived);
+    gaps(&known, |host| pauses.get(host).copied().unwrap_or_default())
+}
+
 fn meeting(entry: &Entry, before: &Entry) -> String {
     format!(
         "{} came at {} while {} was under way (until {})",

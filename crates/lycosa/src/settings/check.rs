@@ -60,6 +60,9 @@ impl Settings {
         if !(1..=SHARDS_MAX).contains(&self.store.shards) {
             return bad("store.shards", format!("must be between 1 and {SHARDS_MAX}"));
         }
+        if self.store.checkpoint_urls == 0 {
+            return bad("store.checkpoint_urls", "must be at least 1".to_owned());
+        }
         if let Some(address) = self.api.listen.0
             && !address.ip().is_loopback()
             && self.api.token.is_none()

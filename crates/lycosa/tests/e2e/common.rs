@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use simweb::serve::{Ready, Running, ServeOptions, Source};
-use simweb::{Entry, Fixture};
+use simweb::{Entry, Fixture, Journal, World, WorldSpec};
 
 /// What a command came to.
 #[derive(Debug)]
@@ -96,6 +96,17 @@ impl Site {
         Self::start(Source::Fixture(fixture.expect("the fixture is right")), port)
     }
 
+    /// A world, on free ports.
+    pub fn world(spec: &WorldSpec) -> Self {
+        Self::start(Source::World(spec.clone()), 0)
+    }
+
+    /// The same world as it is served here, to ask for the truth.
+    pub fn truth(&self, spec: &WorldSpec) -> World {
+        let Ready { http, https, closed, .. } = self.ready;
+        World::new(spec.clone().with_ports(http, https, closed))
+    }
+
     fn start(source: Source, http_port: u16) -> Self {
         let folder = tempfile::tempdir().expect("there is room");
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -159,7 +170,11 @@ impl Site {
 
     /// What the server saw, in the order of arrival.
     pub fn journal(&self) -> Vec<Entry> {
-        self.running.as_ref().expect("it runs").journal().entries()
+        self.live_journal().entries()
+    }
+
+    pub fn live_journal(&self) -> &Journal {
+        self.running.as_ref().expect("it runs").journal()
     }
 
     pub fn report(&self) -> serde_json::Value {

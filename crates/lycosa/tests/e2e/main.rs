@@ -4,4 +4,7 @@ mod bad_input;
 mod common;
 mod config;
 mod crawl;
+mod judge;
+mod kills;
 mod tool;
+mod world;

@@ -123,6 +123,9 @@ struct Connection<S> {
     tls: bool,
     id: u64,
     buffer: BytesMut,
+    /// When the last bytes went out, taken before they did: a server that is put aside between a
+    /// write and its look at the clock would find the client's next pause too short.
+    wrote: Timestamp,
 }
 
 /// What comes after an answer.
@@ -135,7 +138,16 @@ enum After {
 
 impl<S: Stream> Connection<S> {
     fn new(stream: S, server: Arc<Server>, address: IpAddr, port: u16, tls: bool, id: u64) -> Self {
-        Self { stream, server, address, port, tls, id, buffer: BytesMut::with_capacity(2_048) }
+        Self {
+            stream,
+            server,
+            address,
+            port,
+            tls,
+            id,
+            buffer: BytesMut::with_capacity(2_048),
+            wrote: Timestamp::ZERO,
+        }
     }
 
     async fn run(mut self) -> io::Result<()> {
@@ -243,7 +255,7 @@ impl<S: Stream> Connection<S> {
         };
         let broken = done.is_err() || plan.fate != Fate::Whole;
         pending.finish(&End {
-            at: self.server.clock.now(),
+            at: if done.is_ok() { self.wrote } else { self.server.clock.now() },
             status: if plan.framing == Framing::Raw { 0 } else { plan.status },
             body_bytes: sent,
             aborted: broken,
@@ -315,8 +327,14 @@ impl<S: Stream> Connection<S> {
     }
 
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.wrote = self.server.clock.now();
         self.stream.write_all(bytes).await?;
-        self.stream.flush().await
+        self.stream.flush().await?;
+        if bytes.len() as u64 > ONE_WRITE_BYTES {
+            // So much waits for the client to read.
+            self.wrote = self.server.clock.now();
+        }
+        Ok(())
     }
 
     async fn refuse(&mut self, status: u16) -> io::Result<()> {

@@ -1,0 +1,39 @@
+//! The heavy suites of the real binary, at length.
+//!
+//! The tests themselves are `crates/lycosa/tests/e2e/kills.rs` and `world.rs`; they read their sizes
+//! from the environment. The sizes for every day are in the tests; these are the sizes of a release.
+
+use anyhow::Result;
+
+use crate::args::Args;
+use crate::python;
+use crate::repo::{self, Repo};
+
+/// Kills at random and at each named point, and the size of the web.
+pub fn kills(repo: &Repo, mut args: Args) -> Result<()> {
+    let kills = args.number("--kills")?.unwrap_or(500);
+    let pages = args.number("--pages")?.unwrap_or(50_000);
+    args.end()?;
+    let each = (kills / 10).max(5);
+    let sizes =
+        [("KILLS", kills), ("KILLS_EACH", each), ("KILLS_PAGES", pages), ("KILLS_HOSTS", 1_500)];
+    run(repo, "kills::", &sizes)
+}
+
+/// The size that the release notes speak of.
+pub fn world(repo: &Repo, mut args: Args) -> Result<()> {
+    let hosts = args.number("--hosts")?.unwrap_or(500);
+    let pages = args.number("--pages")?.unwrap_or(20_000);
+    args.end()?;
+    run(repo, "world::", &[("WORLD_HOSTS", hosts), ("WORLD_PAGES", pages)])
+}
+
+fn run(repo: &Repo, tests: &str, sizes: &[(&str, u64)]) -> Result<()> {
+    let mut cargo = repo.cargo();
+    cargo.args(["test", "--release", "--package", "lycosa", "--features", "failpoints"]);
+    cargo.args(["--test", "e2e", tests, "--", "--nocapture"]);
+    for (name, value) in sizes {
+        cargo.env(format!("LYCOSA_{name}"), value.to_string());
+    }
+    repo::run(cargo.env(python::VARIABLE, python::venv(repo)?))
+}
