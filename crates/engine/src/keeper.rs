@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex};
 
 use ports::shard_store::{Grant, HostRow, Letter, RefillWant, Refilled, Woken};
-use ports::{PortResult, RobotsEntry};
+use ports::{PortError, PortErrorKind, PortResult, RobotsEntry};
 use tokio::sync::{mpsc, oneshot};
 use types::{HostKey, Origin, ShardId, Timestamp, VisitId};
 
@@ -44,10 +44,19 @@ pub enum Reply {
     Kept(Box<Kept>),
     Refilled(Vec<Refilled>),
     Woken(Woken),
-    Hosts { rows: Vec<HostRow>, more: bool },
-    Letters { to: ShardId, letters: Vec<Letter> },
-    Delivered { to: ShardId },
-    Closed,
+    Hosts {
+        rows: Vec<HostRow>,
+        more: bool,
+    },
+    Letters {
+        to: ShardId,
+        letters: Vec<Letter>,
+    },
+    Delivered {
+        to: ShardId,
+    },
+    /// Everything is on the disk. The books can still be read.
+    Closed(Box<Books>),
 }
 
 enum Order {
@@ -67,7 +76,8 @@ enum Way {
 
 /// What runs the jobs.
 struct Desk {
-    books: Books,
+    /// Until they are closed.
+    books: Option<Books>,
     robots: RobotsSettings,
     answers: mpsc::Sender<PortResult<Reply>>,
 }
@@ -87,7 +97,7 @@ impl KeeperHandle {
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
         let (answers, replies) = mpsc::channel(ANSWERS_MAX);
         let (orders, mut inbox) = mpsc::channel(JOBS_MAX);
-        let mut desk = Desk { books, robots, answers };
+        let mut desk = Desk { books: Some(books), robots, answers };
         std::thread::Builder::new()
             .name(format!("store-{shard}"))
             .spawn(move || {
@@ -107,7 +117,7 @@ impl KeeperHandle {
         robots: RobotsSettings,
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
         let (answers, replies) = mpsc::channel(ANSWERS_MAX);
-        let desk = Mutex::new(Desk { books, robots, answers });
+        let desk = Mutex::new(Desk { books: Some(books), robots, answers });
         (Self(Arc::new(Way::Inline { desk })), replies)
     }
 
@@ -150,7 +160,10 @@ impl Desk {
     fn fulfil(&mut self, order: Order) -> bool {
         let job = match order {
             Order::Ask(ask) => {
-                ask(&mut self.books);
+                // Unanswered when the books are closed: whoever asks then hears that we are gone.
+                if let Some(books) = &mut self.books {
+                    ask(books);
+                }
                 return false;
             }
             Order::Job(job) => job,
@@ -162,13 +175,16 @@ impl Desk {
     }
 
     fn work(&mut self, job: Job) -> PortResult<Reply> {
-        let store = &mut self.books.store;
+        let Some(books) = &mut self.books else {
+            return Err(PortError::new(PortErrorKind::Io, "use the books", "they are closed"));
+        };
+        let store = &mut books.store;
         Ok(match job {
             Job::Grant(grants) => {
                 store.grant(&grants)?;
                 Reply::Granted(grants.iter().map(|grant| grant.visit).collect())
             }
-            Job::Keep(group) => Reply::Kept(Box::new(keep(&mut self.books, *group, &self.robots)?)),
+            Job::Keep(group) => Reply::Kept(Box::new(keep(books, *group, &self.robots)?)),
             Job::Refill(wants) => Reply::Refilled(store.refill(&wants)?),
             Job::Wake { now, limit } => Reply::Woken(store.wake(now, limit)?),
             Job::Hosts { after, limit } => {
@@ -184,14 +200,14 @@ impl Desk {
                 Reply::Delivered { to }
             }
             Job::Close => {
-                for sink in &mut self.books.sinks {
+                for sink in &mut books.sinks {
                     sink.close()?;
                 }
-                if let Some(archive) = &mut self.books.archive {
+                if let Some(archive) = &mut books.archive {
                     archive.sync()?;
                 }
-                self.books.store.close()?;
-                Reply::Closed
+                store.close()?;
+                Reply::Closed(Box::new(self.books.take().expect("they were here a moment ago")))
             }
         })
     }

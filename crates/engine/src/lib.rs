@@ -18,6 +18,7 @@ pub mod robots_book;
 pub mod roles;
 pub mod stages;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
@@ -217,6 +218,14 @@ pub enum Ending {
     DiskLow,
 }
 
+/// What is left of a run that has ended in good order.
+#[derive(Debug)]
+pub struct Ended {
+    pub ending: Ending,
+    /// By shard; closed, but they can still be read.
+    pub books: Vec<Books>,
+}
+
 /// How others steer a run.
 #[derive(Debug, Clone)]
 pub struct Steering {
@@ -244,6 +253,9 @@ pub struct Engine {
 
 /// How often the coordinator looks whether it is over.
 const TICK: Duration = Duration::from_millis(200);
+/// While no server has ever answered: enough for a second attempt half a minute after the first.
+/// Whoever mistyped a port should not have to wait for all of `crawl.patience`.
+const SILENCE: Duration = Duration::from_secs(45);
 /// Notes that may wait for an owner.
 const NOTES_MAX: usize = 1_024;
 
@@ -333,7 +345,7 @@ impl Engine {
     }
 
     /// Crawls until it is over; closes everything in good order.
-    pub async fn run(mut self) -> Result<Ending, EngineError> {
+    pub async fn run(mut self) -> Result<Ended, EngineError> {
         let mut owners = JoinSet::new();
         for owner in self.owners.drain(..) {
             owners.spawn(owner.run());
@@ -343,15 +355,18 @@ impl Engine {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut ending = None;
+        let mut closed = BTreeMap::new();
         let mut before: Option<Vec<Standing>> = None;
         loop {
             tokio::select! {
                 biased;
                 Some(ended) = owners.join_next() => {
                     let result = ended.map_err(|error| EngineError::Died(error.to_string()))?;
-                    result?;
+                    let (shard, books) = result?;
+                    closed.insert(shard, books);
                     if owners.is_empty() {
-                        return Ok(ending.unwrap_or(Ending::Done));
+                        let ending = ending.unwrap_or(Ending::Done);
+                        return Ok(Ended { ending, books: closed.into_values().collect() });
                     }
                 }
                 Some(why) = self.control.recv() => {
@@ -399,7 +414,9 @@ impl Engine {
             owner.send(Note::Ping(tell)).await.ok()?;
             standings.push(told.await.ok()?);
         }
-        let horizon = self.steering.ctx.clock.now() + self.steering.ctx.options.patience;
+        let patience = self.steering.ctx.options.patience;
+        let patience = if limits.heard() { patience } else { patience.min(SILENCE) };
+        let horizon = self.steering.ctx.clock.now() + patience;
         let quiet =
             |standing: &Standing| standing.quiet && standing.next.is_none_or(|next| next > horizon);
         if !standings.iter().all(quiet) {

@@ -13,6 +13,7 @@ pub struct Limits {
     bytes_max: Option<u64>,
     archive_bytes: AtomicU64,
     halted: AtomicBool,
+    heard: AtomicBool,
     pub in_flight: AtomicI64,
 }
 
@@ -28,6 +29,7 @@ impl Limits {
             bytes_max,
             archive_bytes: AtomicU64::new(0),
             halted: AtomicBool::new(false),
+            heard: AtomicBool::new(pages_before > 0),
             in_flight: AtomicI64::new(0),
         }
     }
@@ -53,6 +55,16 @@ impl Limits {
 
     pub fn pages(&self) -> u64 {
         self.pages.load(Ordering::Relaxed)
+    }
+
+    /// A server has answered something.
+    pub fn hear(&self) {
+        self.heard.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any server has ever answered.
+    pub fn heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// No page may start any more, whatever those in flight come to.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use common::{Machine, in_virtual_time};
 use expect_test::{Expect, expect};
 use lycosa_engine::Ending;
+use ports::Clock as _;
 use simweb::Fixture;
 
 fn check(web: &str, seeds: &[&str], want: Expect) {
@@ -116,4 +117,20 @@ fn a_robots_txt_elsewhere_is_asked_for_under_that_hosts_politeness() {
             00:02  b.test  /            200
         "#]],
     );
+}
+
+#[test]
+fn a_web_that_never_answers_is_given_up_sooner_than_one_that_is_busy() {
+    let seconds = |web: &str| {
+        let fixture = Fixture::parse(web).unwrap();
+        in_virtual_time(async {
+            let machine = Machine::new(1, Arc::new(fixture));
+            assert_eq!(machine.run(&["http://a.test/"]).await.unwrap(), Ending::Done);
+            machine.clock.now().since(common::START).as_secs()
+        })
+    };
+    let mute = seconds("!door a.test refused\n--- a.test/\nnever");
+    assert!((30..60).contains(&mute), "one more attempt: {mute} s");
+    let busy = seconds("--- a.test/robots.txt 503\n--- a.test/\nnever");
+    assert!((200..600).contains(&busy), "as long as `crawl.patience` wants: {busy} s");
 }

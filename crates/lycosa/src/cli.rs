@@ -93,7 +93,13 @@ pub fn run(cli: Cli) -> Outcome {
 
 /// Runs a command that waits for the world.
 fn block_on(work: impl Future<Output = Outcome>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // What takes time runs elsewhere (`engine::Pool`, the store's threads); these only wait for
+    // sockets, and with more of them they would wake each other up all the time.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.div_ceil(4))
+        .enable_all()
+        .build()?;
     let outcome = runtime.block_on(work);
     // A look-up or a read that nobody waits for must not hold the process.
     runtime.shutdown_background();

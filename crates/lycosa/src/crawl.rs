@@ -188,17 +188,18 @@ impl Run<'_> {
         let (companions, serving) = self.accompany(&live, listener)?;
         let started = self.clock.now();
         self.greet(resumed, &seeds, pages_before, serving);
-        let ending = Box::pin(engine.run()).await;
+        let ended = Box::pin(engine.run()).await;
         let elapsed = live.elapsed();
         // Whoever watches the metrics may look at the end in peace.
-        if self.plan.stay && ending.is_ok() {
+        if self.plan.stay && ended.is_ok() {
             self.progress.say("done; /metrics stays up until Ctrl-C");
             // Without signals there is nothing to wait for.
             let _ = tokio::signal::ctrl_c().await;
         }
         drop(companions);
         self.progress.finish();
-        let ending = ending.map_err(|error| self.advise(error))?;
+        let engine::Ended { ending, books } = ended.map_err(|error| self.advise(error))?;
+        let mut stores: Vec<_> = books.into_iter().map(|books| books.store).collect();
         let facts = report::RunFacts {
             ending,
             exit: report::exit_of(ending),
@@ -209,7 +210,7 @@ impl Run<'_> {
             visits_lost: lost,
             seeds: seeds.len() as u64,
         };
-        self.conclude(facts, &seeds, &events)
+        self.conclude(facts, &mut stores, &seeds, &events)
     }
 
     /// An error of ours, with what to do about it.
@@ -284,25 +285,25 @@ impl Run<'_> {
     fn conclude(
         &self,
         mut facts: report::RunFacts,
+        stores: &mut [Box<dyn ShardStore>],
         seeds: &[CrawlUrl],
         events: &Events,
     ) -> Result<Ended, Fail> {
         let (dir, mark) = (&self.plan.dir, &self.held.mark);
         let settings = &self.plan.resolved.settings;
-        let mut stores = wiring::stores(dir, mark).context("look at the state for the report")?;
         let standings = stores.iter_mut().map(|store| ShardStanding::read(&mut **store, false));
         let status = Status::of(standings.collect::<Result<_, _>>()?);
         let mut survey = None;
         // A second interrupt wants its end now.
         if facts.ending != Ending::Abandoned {
             let mut skipped = Vec::new();
-            survey = Some(survey::survey(&mut stores, settings, facts.ended, &mut skipped)?);
+            survey = Some(survey::survey(stores, settings, facts.ended, &mut skipped)?);
             write_whole(&dir.skipped(), &skipped).context("write reports/skipped.jsonl")?;
         }
         let fruitless = facts.ending == Ending::Done && status.pages == 0;
         if fruitless {
             facts.exit = Exit::Failure;
-            for sentence in self.seed_troubles(&mut stores, seeds)? {
+            for sentence in self.seed_troubles(stores, seeds)? {
                 eprintln!("lycosa: {sentence}");
             }
         }

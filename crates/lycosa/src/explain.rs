@@ -211,11 +211,9 @@ fn unknown(verdict: &Result<(), types::Refusal>, robots: Option<&RobotsSay>) -> 
                  as a seed to crawl it"
             )
         }
-        (Ok(()), _) => {
-            "it would be in scope, but no page that was visited links to it; add it as a seed to \
-             crawl it"
-                .to_owned()
-        }
+        (Ok(()), _) => "it would be in scope, but no page that was visited leads to it (within \
+             fetch.redirects_max); add it as a seed to crawl it"
+            .to_owned(),
     }
 }
 

@@ -57,9 +57,6 @@ pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<
     Ok(all)
 }
 
-/// How long a store that was closed a moment ago may take to let go of its files.
-const LETTING_GO: Duration = Duration::from_secs(10);
-
 /// The stores of all shards, to look at. Reading them changes nothing.
 pub fn stores(dir: &Dir, mark: &Mark) -> PortResult<Vec<Box<dyn ShardStore>>> {
     open_stores(dir, mark, StoreSettings::default().checkpoint_urls)
@@ -79,16 +76,7 @@ fn open_stores(
         ShardSettings { checkpoint_urls, ..ShardSettings::new(ShardId(shard), seed) }
     });
     let shards: Vec<_> = shards.collect();
-    let begun = std::time::Instant::now();
-    loop {
-        match local::open_shards(&dir.state(), engine, &shards, EngineSettings::default()) {
-            // We hold the directory, so nobody else can have it: our own thread is on its way out.
-            Err(error) if error.kind == PortErrorKind::Locked && begun.elapsed() < LETTING_GO => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            opened => return opened,
-        }
-    }
+    local::open_shards(&dir.state(), engine, &shards, EngineSettings::default())
 }
 
 /// The index beside the archive, opened when it is first asked. Only then has the archive been cut

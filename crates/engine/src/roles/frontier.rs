@@ -29,7 +29,7 @@ use crate::limits::Limits;
 use crate::report::{Done, PageDone, Report, RobotsStep};
 use crate::robots_book::Rules;
 use crate::roles::worker::Worker;
-use crate::stages::store::{Group, Kept, SettledVisit};
+use crate::stages::store::{Books, Group, Kept, SettledVisit};
 use words::{Jobs, Mode, Post, Scan};
 pub use words::{Note, OwnerParts, Standing};
 
@@ -76,6 +76,8 @@ pub struct Owner {
     delivered_to: mpsc::Sender<(ShardId, u64)>,
     scan: Scan,
     mode: Mode,
+    /// The books, when they are closed.
+    closed: Option<Books>,
     /// Bytes in this shard's archive, as counted already.
     archive_bytes: u64,
     activity: u64,
@@ -114,6 +116,7 @@ impl Owner {
             delivered_to,
             scan: Scan { wanted: true, after: None },
             mode: Mode::Running,
+            closed: None,
             archive_bytes: parts.archive_bytes,
             activity: 0,
             shown: (0, 0, 0),
@@ -121,9 +124,12 @@ impl Owner {
         }
     }
 
-    /// Runs until it is told to stop, and has stopped in good order.
-    pub async fn run(mut self) -> PortResult<()> {
-        while self.mode != Mode::Closed {
+    /// Runs until it is told to stop, and has stopped in good order. Gives back the books.
+    pub async fn run(mut self) -> PortResult<(ShardId, Books)> {
+        loop {
+            if let Some(books) = self.closed.take() {
+                return Ok((self.shard, books));
+            }
             let mut wants_slot = false;
             let wake_at = self.advance(&mut wants_slot).await;
             let sleep = tokio::time::sleep_until(self.ctx.clock.instant(wake_at));
@@ -143,7 +149,6 @@ impl Owner {
                 () = sleep => {}
             }
         }
-        Ok(())
     }
 
     fn now(&self) -> Timestamp {
@@ -365,8 +370,11 @@ impl Owner {
             }
             Done::Lost { task: None } => {}
         }
+        let answered = visit.line.is_some();
+        if answered {
+            self.limits.hear();
+        }
         if let Errand::Page(_) = lease.errand {
-            let answered = visit.line.is_some();
             self.limits.page_ended(answered);
         }
         let settled = {
@@ -476,7 +484,7 @@ impl Owner {
             Reply::Delivered { to } => {
                 self.post.entry(to).or_default().busy = false;
             }
-            Reply::Closed => self.mode = Mode::Closed,
+            Reply::Closed(books) => self.closed = Some(*books),
         }
     }
 

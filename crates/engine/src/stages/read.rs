@@ -135,7 +135,37 @@ fn describe(metadata: &mut WarcFields, visited: &Visited, exchange: &Exchange) {
 
 thread_local! {
     /// One per pool thread: it owns the state of the compressor, which is large.
-    static COMPRESSOR: RefCell<Option<(u8, Compressor)>> = const { RefCell::new(None) };
+    static BENCH: RefCell<Option<Bench>> = const { RefCell::new(None) };
+}
+
+struct Bench {
+    level: u8,
+    compressor: Compressor,
+    /// Where members are made. What is kept of them until the commit has its own size, a quarter of
+    /// the room that making them takes.
+    room: Vec<u8>,
+}
+
+/// A thread that once packed a film does not keep its size.
+const ROOM_BYTES_MAX: usize = 8 << 20;
+
+impl Bench {
+    fn new(level: u8) -> Self {
+        let chosen = Level::new(level).expect("checked with the settings");
+        Self { level, compressor: Compressor::new(chosen), room: Vec::new() }
+    }
+
+    fn pack(&mut self, visit: &warc::Visit<'_>) -> Result<Packed, warc::Error> {
+        self.room.clear();
+        let members = self.compressor.visit(visit, &mut self.room)?;
+        let packed = Packed {
+            bytes: self.room.as_slice().to_vec(),
+            response: members.response.start..members.response.start + members.response.len,
+            digest: members.digest.as_bytes().try_into().ok(),
+        };
+        self.room.shrink_to(ROOM_BYTES_MAX);
+        Ok(packed)
+    }
 }
 
 fn pack(
@@ -166,28 +196,19 @@ fn pack(
         algorithm: Algorithm::Sha1,
         transfer_coded: TransferCoded::default(),
     };
-    let mut bytes = Vec::with_capacity(response.wire.len() / 4 + 1_024);
-    let members = COMPRESSOR.with_borrow_mut(|slot| {
-        let level = ctx.options.archive_level;
-        if slot.as_ref().is_none_or(|(known, _)| *known != level) {
-            let chosen = Level::new(level).expect("checked with the settings");
-            *slot = Some((level, Compressor::new(chosen)));
+    let level = ctx.options.archive_level;
+    let packed = BENCH.with_borrow_mut(|bench| {
+        if bench.as_ref().is_none_or(|bench| bench.level != level) {
+            *bench = Some(Bench::new(level));
         }
-        let (_, compressor) = slot.as_mut().expect("set above");
-        compressor.visit(&visit, &mut bytes)
+        bench.as_mut().expect("set above").pack(&visit)
     });
-    match members {
-        Ok(members) => Some(Packed {
-            bytes,
-            response: members.response.start..members.response.start + members.response.len,
-            digest: members.digest.as_bytes().try_into().ok(),
-        }),
-        Err(error) => {
-            // Only a value that could forge a header is refused, and canonical URLs hold none.
+    // Only a value that could forge a header is refused, and canonical URLs hold none.
+    packed
+        .inspect_err(|error| {
             tracing::error!(url = %visited.url, %error, "visit could not be archived");
-            None
-        }
-    }
+        })
+        .ok()
 }
 
 fn warc_date(at: Timestamp) -> WarcDate {

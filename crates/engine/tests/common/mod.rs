@@ -123,7 +123,7 @@ impl Machine {
     }
 
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {
-        self.start(seeds)?.run().await
+        Ok(self.start(seeds)?.run().await?.ending)
     }
 }
 

@@ -75,7 +75,6 @@ pub(super) enum Mode {
     Running,
     Draining,
     Closing,
-    Closed,
 }
 
 /// Letters for one other shard.
