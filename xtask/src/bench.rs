@@ -53,8 +53,8 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
 
 fn crawl(bench: &Bench, hosts: u64, pages: u64) -> Result<()> {
     let (hosts, pages) = (hosts.to_string(), pages.to_string());
-    let web =
-        bench.serve(&["--hosts", &hosts, "--pages", &pages, "--links", "40", "--https", "0"])?;
+    let world = ["--hosts", &hosts, "--pages", &pages, "--links", "40", "--https", "0"];
+    let web = bench.serve(&world)?;
     let mut command = bench.crawler(&web, 1)?;
     // The tree of the simulated web is deeper than a crawl goes by default.
     command.args(["--delay", "0s", "--ip-delay", "0s", "--depth", "1000"]);
@@ -66,18 +66,7 @@ fn crawl(bench: &Bench, hosts: u64, pages: u64) -> Result<()> {
 
     // The same web again, on the same port: the URLs name it.
     let port = entries.first().context("the crawl has fetched nothing")?.port.to_string();
-    let web = bench.serve(&[
-        "--hosts",
-        &hosts,
-        "--pages",
-        &pages,
-        "--links",
-        "40",
-        "--https",
-        "0",
-        "--http-port",
-        &port,
-    ])?;
+    let web = bench.serve(&[&world[..], &["--http-port", &port]].concat())?;
     let list = bench.folder.join("urls.txt");
     repo::write(&list, &(urls.join("\n") + "\n"))?;
     let limits = bench.target.join("release/examples/limits");
@@ -177,20 +166,10 @@ struct Bench {
 
 impl Bench {
     fn prepare(repo: &Repo) -> Result<Self> {
+        // In one go: features of dependencies are the same for all, and built once.
         let mut build = repo.cargo();
-        build.args([
-            "build",
-            "--release",
-            "--package",
-            "lycosa",
-            "--package",
-            "lycosa-simweb",
-            "--bins",
-        ]);
-        repo::run(&mut build)?;
-        let mut build = repo.cargo();
-        build.args(["build", "--release", "--package", "xtask", "--example", "limits"]);
-        repo::run(&mut build)?;
+        build.args(["build", "--release", "-p", "lycosa", "-p", "lycosa-simweb", "-p", "xtask"]);
+        repo::run(build.args(["--bins", "--example", "limits"]))?;
         let folder = repo.target.join("bench");
         if folder.exists() {
             fs::remove_dir_all(&folder).context("clear the folder of the last bench")?;

@@ -19,10 +19,6 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-/// A page is some hundred pieces of memory, made in one thread and dropped in another.
-#[global_allocator]
-static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     match cli::run(cli) {

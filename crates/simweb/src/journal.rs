@@ -15,6 +15,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use ports::Clock;
@@ -78,6 +79,9 @@ pub struct Arrival<'a> {
     pub connection: u64,
 }
 
+/// After a sleep there is much to note at once.
+const WAKING_UP: Duration = Duration::from_millis(3);
+
 /// The journal; clones write into the same book.
 #[derive(Clone)]
 pub struct Journal {
@@ -103,6 +107,8 @@ struct Book {
     /// How often a URL was asked, by its hash: a book of a million URLs stays small.
     asked: HashMap<u64, u32, FixedState>,
     agent: Option<Arc<str>>,
+    /// Times in which the server was not given any CPU.
+    asleep: Vec<(Timestamp, Timestamp)>,
 }
 
 #[derive(Default)]
@@ -186,6 +192,25 @@ impl Journal {
         let mut entries: Vec<_> = ended.chain(book.open.values()).cloned().collect();
         drop(book);
         sort(&mut entries);
+        entries
+    }
+
+    /// The server was asleep in that time: whatever came then was noted at its end.
+    pub fn asleep(&self, from: Timestamp, until: Timestamp) {
+        self.book().asleep.push((from, until));
+    }
+
+    /// The entries with the earliest moments at which each can have come. Gaps between arrivals
+    /// are judged by these: a request that was noted late makes the next one look early.
+    pub fn earliest(&self) -> Vec<Entry> {
+        let mut entries = self.entries();
+        for &(from, until) in &self.book().asleep {
+            let first = entries.partition_point(|entry| entry.arrived < from);
+            let noted = until + WAKING_UP;
+            for entry in entries[first..].iter_mut().take_while(|entry| entry.arrived <= noted) {
+                entry.arrived = from;
+            }
+        }
         entries
     }
 

@@ -29,10 +29,11 @@ impl Manners {
 const IP_CONNECTIONS: usize = 4;
 
 /// Never rude, whatever happened.
-pub fn polite(entries: &[Entry], world: &World, manners: Manners) {
+pub fn polite(site: &Site, entries: &[Entry], world: &World, manners: Manners) {
     checks::assert_none(&checks::gaps(entries, |_| manners.delay));
     checks::assert_none(&checks::crawl_delays(entries, world, "lycosa"));
-    checks::assert_none(&checks::address_gaps(entries, manners.ip_delay, IP_CONNECTIONS));
+    let earliest = site.live_journal().earliest();
+    checks::assert_none(&checks::address_gaps(&earliest, manners.ip_delay, IP_CONNECTIONS));
     checks::assert_none(&checks::addresses(entries, world));
     checks::assert_none(&checks::robots_obeyed(entries, world, "lycosa"));
 }

@@ -269,7 +269,7 @@ fn killed_again_and_again_it_loses_nothing_and_stays_polite() {
         slowest.copied().unwrap_or_default().as_secs_f64() * 1e3
     );
 
-    judge::polite(&entries, &world, MANNERS);
+    judge::polite(&site, &entries, &world, MANNERS);
     judge::complete(&entries, &world, &oracle);
     archive.holds(&oracle, &world);
     assert!(again <= u64::from(deaths) * CONCURRENCY, "{again} pages were fetched again");
