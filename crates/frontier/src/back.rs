@@ -115,6 +115,34 @@ impl Back {
         self.near.is_empty() && self.covered.is_none() && self.refilling.is_none()
     }
 
+    pub(crate) fn is_refilling(&self) -> bool {
+        self.refilling.is_some()
+    }
+
+    /// How many are leased, or settled and not committed.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.len()
+    }
+
+    pub(crate) fn has_taken(&self, id: UrlId) -> bool {
+        self.taken.contains(&id)
+    }
+
+    /// What does not agree, in words.
+    pub(crate) fn audit(&self) -> Result<(), String> {
+        for id in &self.taken {
+            if let Some(task) = self.near.values().find(|task| task.id == *id) {
+                return Err(format!("{} is taken and waits as well", task.record.url));
+            }
+        }
+        match (self.near.last_key_value(), self.covered) {
+            (Some((last, _)), Some(border)) if *last >= border => {
+                Err(format!("{last:?} is in memory, though the border is {border:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Every visit is committed: what the store knows is all there is to know.
     pub(crate) fn is_settled(&self) -> bool {
         self.taken.is_empty() && self.refilling.is_none()

@@ -19,6 +19,7 @@
 //! Not here: whether robots.txt permits a URL (`engine::stages::gate`), what is new (the store).
 
 mod active;
+mod audit;
 mod back;
 mod front;
 pub mod host;
@@ -321,7 +322,7 @@ impl Frontier {
         let lease = held.lease;
         let host = self.hosts.get_mut(&lease.host).expect("a leased host is active");
         if let Some(address) = lease.address {
-            addresses.release(address, touch_sent(touch), now);
+            addresses.release(address, visit, touch.sent(), now);
             self.doors.poke(address, now);
         }
         host.uncommitted += 1;
@@ -539,8 +540,9 @@ impl Frontier {
                 return None;
             }
         }
+        let visit = VisitId::new(self.options.shard, self.next_visit);
         if let Some(address) = address
-            && let Err(busy) = addresses.reserve(address, now)
+            && let Err(busy) = addresses.reserve(address, visit, now)
         {
             host.phase = Phase::AtDoor;
             self.doors.wait(host_key, address, busy, now, self.options.politeness.ip_delay.get());
@@ -564,7 +566,6 @@ impl Frontier {
             Pick::Rest(_) | Pick::Nothing => unreachable!("handled above"),
         };
         host.phase = Phase::Leased;
-        let visit = VisitId::new(self.options.shard, self.next_visit);
         self.next_visit += 1;
         let lease = Lease { visit, host: host_key.clone(), errand, address, granted_at: now };
         let expires_at = now + self.options.lease_time;
@@ -622,15 +623,6 @@ impl Frontier {
 
 /// When a domain's last pages are under way, its other hosts look again after this.
 const SITE_RECHECK: Duration = Duration::from_secs(1);
-
-fn touch_sent(touch: &Touch) -> bool {
-    matches!(
-        touch,
-        Touch::Answered { .. }
-            | Touch::Faulted { sent: Some(_), .. }
-            | Touch::Lost { sent: true, .. }
-    )
-}
 
 fn counts_as_page(touch: &Touch) -> bool {
     matches!(touch, Touch::Answered { page: true, .. } | Touch::Faulted { page: true, .. })

@@ -59,6 +59,7 @@ impl Desk {
     /// Answers every wish at once.
     fn serve(&mut self, now: Timestamp) {
         loop {
+            self.frontier.audit(&self.addresses).unwrap();
             let wants = self.frontier.wants(now);
             if wants.is_empty() {
                 return;
@@ -104,7 +105,7 @@ impl Desk {
 
     fn answer(&mut self, lease: &Lease, ended: Timestamp) {
         if let Some(address) = lease.address {
-            self.addresses.sent(address, ended);
+            self.addresses.sent(address, lease.visit, ended);
         }
         let touch = Touch::Answered { sent: ended, ended, status: 200, page: true };
         self.end(lease, ended, &touch);
@@ -113,7 +114,7 @@ impl Desk {
     fn end(&mut self, lease: &Lease, now: Timestamp, touch: &Touch) {
         let id = lease.errand.task().map(|task| task.id);
         if let (Touch::Faulted { sent: Some(sent), .. }, Some(address)) = (touch, lease.address) {
-            self.addresses.sent(address, *sent);
+            self.addresses.sent(address, lease.visit, *sent);
         }
         let addresses = &mut self.addresses;
         self.frontier.settle(now, lease.visit, touch, Fate::Leaves, addresses).unwrap();
@@ -295,7 +296,7 @@ fn a_lost_lease_keeps_the_pause_and_the_url() {
     assert_eq!(expired.len(), 1);
     let task = lease.errand.task().unwrap().clone();
     let id = task.id;
-    desk.addresses.sent(lease.address.unwrap(), at(0));
+    desk.addresses.sent(lease.address.unwrap(), lease.visit, at(0));
     let touch = Touch::Lost { at: at(60_000), sent: true };
     let fate = Fate::Stays(Box::new(task));
     desk.frontier.settle(at(60_000), lease.visit, &touch, fate, &mut desk.addresses).unwrap();
