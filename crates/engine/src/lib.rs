@@ -332,6 +332,13 @@ impl Engine {
         self.steering.clone()
     }
 
+    /// Compares everything in memory with everything else after each step, and panics at the first
+    /// doubt. For simulations: a crawl with many hosts would do little else.
+    pub fn audited(mut self) -> Self {
+        self.owners.iter_mut().for_each(|owner| owner.audited = true);
+        self
+    }
+
     /// Crawls until it is over; closes everything in good order.
     pub async fn run(mut self) -> Result<Ending, EngineError> {
         let mut owners = JoinSet::new();
