@@ -65,7 +65,7 @@ impl World {
             0 => Plan::brief(status).with("retry-after", wait),
             _ => html(Extra::default()),
         };
-        let wait_secs = 1 + hash % 3;
+        let wait_secs = 1 + hash % self.spec.retry_after_secs;
         match fault {
             F::Redirect | F::RedirectAway | F::RedirectChain | F::RedirectFar | F::RedirectLoop => {
                 self.redirect_plan(host, page, fault)

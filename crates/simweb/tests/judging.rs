@@ -273,6 +273,39 @@ fn a_connection_to_a_strange_address_is_told() {
 }
 
 #[test]
+fn who_comes_before_the_moment_that_was_named_is_told() {
+    let web = Fixture::parse(
+        "--- a.test/busy 503 Retry-After: 10
+         --- a.test/date 429 Retry-After: Thu, 01 Jan 1970 00:01:00 GMT
+         --- a.test/fine
+         f",
+    )
+    .unwrap();
+    let polite = entries(
+        "0-1   a.test /busy 503
+         5-6   b.test /fine 200
+         11-12 a.test /date 429
+         60-61 a.test /fine 200",
+    );
+    assert_eq!(checks::retry_after(&polite, &web, |_| true), []);
+    let rude = entries(
+        "0-1   a.test /busy 503
+         10-11 a.test /date 429
+         12-13 a.test /fine 200
+         59-60 a.test /fine 200",
+    );
+    check(
+        &checks::retry_after(&rude, &web, |_| true),
+        &expect![[r#"
+        retry after: a.test: /date came at 1970-01-01T00:00:10.000Z; /busy asked for a rest until 1970-01-01T00:00:11.000Z
+        retry after: a.test: /fine came at 1970-01-01T00:00:12.000Z; /date asked for a rest until 1970-01-01T00:01:00.000Z
+        retry after: a.test: /fine came at 1970-01-01T00:00:59.000Z; /date asked for a rest until 1970-01-01T00:01:00.000Z
+    "#]],
+    );
+    assert_eq!(checks::retry_after(&rude, &web, |_| false), [], "nobody heard of it");
+}
+
+#[test]
 #[should_panic(expected = "1 violations:\npause: a.test: late")]
 fn violations_fail_a_test_with_their_text() {
     let what = "late".to_owned();
