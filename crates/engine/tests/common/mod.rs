@@ -13,7 +13,7 @@ use local::{ArchiveSettings, Disk, MemoryArchive, MemoryKv, Shard, ShardSettings
 use lycosa_engine::{
     Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock,
 };
-use ports::{Clock, PortResult};
+use ports::{Clock, Fetcher, PortResult};
 use simweb::{Journal, SimFetcher, SimResolver, Web};
 use types::record::RetryPolicy;
 use types::{Canon, CrawlUrl, ShardId, Timestamp};
@@ -30,6 +30,10 @@ pub struct Machine {
     pub concurrency: usize,
     pub file_bytes_max: u64,
     pub latency: Duration,
+    /// New URLs between two savings of the filter of seen ones.
+    pub checkpoint_urls: u64,
+    /// What stands between the crawler and the web.
+    pub fetcher: Box<dyn Fn(SimFetcher) -> Arc<dyn Fetcher>>,
 }
 
 /// 2026-11-15T20:20:00Z, when the first line of this was written.
@@ -51,6 +55,8 @@ impl Machine {
             concurrency: 16,
             file_bytes_max: 1 << 30,
             latency: Duration::ZERO,
+            checkpoint_urls: 2_000,
+            fetcher: Box::new(|fetcher| Arc::new(fetcher)),
         }
     }
 
@@ -81,13 +87,19 @@ impl Machine {
         }
     }
 
+    /// Opens the store of one shard.
+    pub fn shard(&self, n: u16) -> PortResult<Shard<MemoryKv>> {
+        let kv = MemoryKv::open(&self.disk, &format!("state-{n}"))?;
+        let mut settings = ShardSettings::small(ShardId(n), self.seed);
+        settings.checkpoint_urls = self.checkpoint_urls;
+        Shard::open(kv, settings)
+    }
+
     /// Opens the stores of all shards.
     pub fn books(&self) -> PortResult<Vec<Books>> {
         (0..self.shards)
             .map(|n| {
-                let kv = MemoryKv::open(&self.disk, &format!("state-{n}"))?;
-                let settings = ShardSettings::small(ShardId(n), self.seed);
-                let store = Box::new(Shard::open(kv, settings)?);
+                let store = Box::new(self.shard(n)?);
                 let mut settings = ArchiveSettings::new(ShardId(n), "sim");
                 settings.file_bytes_max = self.file_bytes_max;
                 let archive = MemoryArchive::open(&self.disk, &format!("archive-{n}"), settings)?;
@@ -106,12 +118,12 @@ impl Machine {
         let fetcher =
             SimFetcher::new(Arc::clone(&self.web), Arc::clone(&clock), self.journal.clone())
                 .with_latency(self.seed, self.latency);
-        Engine::new(
+        let engine = Engine::new(
             opened,
             EngineParts {
                 options: self.options(),
                 clock: self.clock,
-                fetcher: Arc::new(fetcher),
+                fetcher: (self.fetcher)(fetcher),
                 resolver: Arc::new(SimResolver::new(Arc::clone(&self.web), clock)),
                 pool: Pool::Inline,
                 scope: Scope::new(&self.crawl).map_err(EngineError::Setting)?,
@@ -119,7 +131,8 @@ impl Machine {
                 events: Events::default(),
                 threads: false,
             },
-        )
+        )?;
+        Ok(engine.audited())
     }
 
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {
