@@ -21,7 +21,7 @@ pub mod stages;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use frontier::{Addresses, Frontier, FrontierOptions, Scope};
+use frontier::{Addresses, Frontier, FrontierOptions, Scope, Sizes};
 use ports::shard_store::{
     Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, Tally,
 };
@@ -242,7 +242,7 @@ pub struct Engine {
     steering: Steering,
 }
 
-/// How often the coordinator looks whether it is over.
+/// How soon the coordinator looks again whether it is over, while anything is under way.
 const TICK: Duration = Duration::from_millis(200);
 /// Notes that may wait for an owner.
 const NOTES_MAX: usize = 1_024;
@@ -332,6 +332,13 @@ impl Engine {
         self.steering.clone()
     }
 
+    /// Holds other amounts in memory than usual. For simulations, so that what does not fit is met
+    /// in a small crawl too.
+    pub fn sized(mut self, sizes: Sizes) -> Self {
+        self.owners.iter_mut().for_each(|owner| owner.frontier.resize(sizes));
+        self
+    }
+
     /// Compares everything in memory with everything else after each step, and panics at the first
     /// doubt. For simulations: a crawl with many hosts would do little else.
     pub fn audited(mut self) -> Self {
@@ -347,8 +354,7 @@ impl Engine {
         }
         let started = tokio::time::Instant::now();
         let deadline = self.steering.ctx.options.max_time.map(|time| started + time);
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut look_at = started;
         let mut ending = None;
         let mut before: Option<Vec<Standing>> = None;
         loop {
@@ -368,15 +374,23 @@ impl Engine {
                         self.tell_all(why == Ending::Abandoned).await;
                     }
                 }
-                _ = tick.tick(), if ending.is_none() => {
-                    let over = match deadline {
-                        Some(at) if tokio::time::Instant::now() >= at => Some(Ending::TimeLimit),
+                () = tokio::time::sleep_until(look_at), if ending.is_none() => {
+                    let now = tokio::time::Instant::now();
+                    let verdict = match deadline {
+                        Some(at) if now >= at => Verdict::Over(Ending::TimeLimit),
                         _ => self.judge(&mut before).await,
                     };
-                    if over.is_some() {
-                        ending = over;
-                        self.tell_all(false).await;
+                    match verdict {
+                        Verdict::Over(why) => {
+                            ending = Some(why);
+                            self.tell_all(false).await;
+                        }
+                        Verdict::Busy => look_at = now + TICK,
+                        Verdict::QuietUntil(at) => {
+                            look_at = self.steering.ctx.clock.instant(at).max(now + TICK);
+                        }
                     }
+                    look_at = deadline.map_or(look_at, |deadline| look_at.min(deadline));
                 }
             }
         }
@@ -392,31 +406,50 @@ impl Engine {
 
     /// Is it over? Quiet twice in a row, with nothing having happened in between: a letter from
     /// one shard to another cannot slip through.
-    async fn judge(&self, before: &mut Option<Vec<Standing>>) -> Option<Ending> {
+    async fn judge(&self, before: &mut Option<Vec<Standing>>) -> Verdict {
         let limits = &self.steering.limits;
         if limits.bytes_reached() {
-            return Some(Ending::SizeLimit);
+            return Verdict::Over(Ending::SizeLimit);
         }
         if limits.pages_reached() {
-            return Some(Ending::PageLimit);
+            return Verdict::Over(Ending::PageLimit);
         }
+        let standings = self.standings().await;
+        let Some(standings) = standings.filter(|all| all.iter().all(|standing| standing.quiet))
+        else {
+            *before = None;
+            return Verdict::Busy;
+        };
+        let same = before.as_ref().is_some_and(|before| {
+            before.iter().zip(&standings).all(|(a, b)| a.activity == b.activity)
+        });
+        let next = standings.iter().filter_map(|standing| standing.next).min();
+        *before = Some(standings);
+        let horizon = self.steering.ctx.clock.now() + self.steering.ctx.options.patience;
+        match next {
+            _ if !same => Verdict::Busy,
+            Some(next) if next <= horizon => Verdict::QuietUntil(next),
+            _ => Verdict::Over(Ending::Done),
+        }
+    }
+
+    /// How things stand in every shard; none if one has ended.
+    async fn standings(&self) -> Option<Vec<Standing>> {
         let mut standings = Vec::with_capacity(self.notes.len());
         for owner in &self.notes {
             let (tell, told) = oneshot::channel();
             owner.send(Note::Ping(tell)).await.ok()?;
             standings.push(told.await.ok()?);
         }
-        let horizon = self.steering.ctx.clock.now() + self.steering.ctx.options.patience;
-        let quiet =
-            |standing: &Standing| standing.quiet && standing.next.is_none_or(|next| next > horizon);
-        if !standings.iter().all(quiet) {
-            *before = None;
-            return None;
-        }
-        let same = before.as_ref().is_some_and(|before| {
-            before.iter().zip(&standings).all(|(a, b)| a.activity == b.activity)
-        });
-        *before = Some(standings);
-        same.then_some(Ending::Done)
+        Some(standings)
     }
+}
+
+/// How the crawl stands.
+enum Verdict {
+    /// Something is under way, or was a moment ago.
+    Busy,
+    /// Nothing will happen before then.
+    QuietUntil(Timestamp),
+    Over(Ending),
 }

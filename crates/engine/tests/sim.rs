@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{Machine, in_virtual_time};
+use frontier::Sizes;
 use judge::{Story, judge};
 use local::sim_disk::Chance;
 use lycosa_engine::{Ending, EngineError};
@@ -250,14 +251,32 @@ fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> 
     machine.crawl.max_depth = 60;
     machine.crawl.patience = HumanDuration::from_secs(300);
     machine.latency = Duration::from_millis(chance.below(80));
+    let millis = |choice: [u64; 4], at: u64| HumanDuration::from_millis(choice[at as usize]);
+    machine.politeness.delay = millis([1_000, 1_000, 1_000, 300], chance.below(4));
+    machine.politeness.ip_delay = millis([500, 500, 500, 2_000], chance.below(4));
+    machine.archive = chance.below(2) == 0;
     machine.file_bytes_max = 20_000 + chance.below(200_000);
     machine.checkpoint_urls = 5 + chance.below(100);
+    machine.sizes = sizes(chance);
     let fates = fates.clone();
     machine.fetcher = Box::new(move |fetcher| {
         let fetcher = fetcher.with_limits(limits());
         Arc::new(Unsteady { fetcher, fates: fates.clone() })
     });
     machine
+}
+
+/// From so little that nothing fits to more than such a crawl needs.
+fn sizes(chance: &mut Chance) -> Sizes {
+    let near_max = 2 + chance.below(40) as usize;
+    Sizes {
+        // Longer than the longest visit, and short enough for a visit that hangs to be met.
+        lease_time: Duration::from_secs(60),
+        active_max: 3 + chance.below(20) as usize,
+        front_max: 4 + chance.below(20) as usize,
+        near_max,
+        near_low: chance.below(near_max as u64) as usize,
+    }
 }
 
 /// How the lives of one seed's crawler ended.

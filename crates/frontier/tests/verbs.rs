@@ -157,7 +157,7 @@ fn many_hosts_go_side_by_side() {
 
 #[test]
 fn a_better_band_goes_first_and_a_huge_queue_stays_on_disk() {
-    let mut desk = Desk::new(|options| options.near_max = 4);
+    let mut desk = Desk::new(|options| options.sizes.near_max = 4);
     for n in 0..50 {
         desk.add(at(0), &format!("http://a.test/{n}"), 3);
     }
@@ -288,7 +288,7 @@ fn after_a_restart_every_host_gets_its_full_pause_first() {
 
 #[test]
 fn a_lost_lease_keeps_the_pause_and_the_url() {
-    let mut desk = Desk::new(|options| options.lease_time = Duration::from_secs(60));
+    let mut desk = Desk::new(|options| options.sizes.lease_time = Duration::from_secs(60));
     desk.add(at(0), "http://a.test/x", 0);
     let lease = desk.next(at(0)).unwrap();
     assert!(desk.frontier.expired(at(59_999)).is_empty());

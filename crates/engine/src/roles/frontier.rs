@@ -51,7 +51,7 @@ pub struct Owner {
     shard: ShardId,
     ctx: Arc<Ctx>,
     limits: Arc<Limits>,
-    frontier: Frontier,
+    pub(crate) frontier: Frontier,
     worker: Worker,
     keeper: KeeperHandle,
     replies: mpsc::Receiver<PortResult<Reply>>,

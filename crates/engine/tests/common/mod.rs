@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use frontier::{CrawlSettings, Politeness, Scope, ScopeKind};
+use frontier::{CrawlSettings, Politeness, Scope, ScopeKind, Sizes};
 use local::{ArchiveSettings, Disk, MemoryArchive, MemoryKv, Shard, ShardSettings};
 use lycosa_engine::{
     Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock,
 };
-use ports::{Clock, Fetcher, PortResult};
+use ports::{Archive, Clock, Fetcher, PortResult};
 use simweb::{Journal, SimFetcher, SimResolver, Web};
 use types::record::RetryPolicy;
 use types::{Canon, CrawlUrl, ShardId, Timestamp};
@@ -28,10 +28,13 @@ pub struct Machine {
     pub crawl: CrawlSettings,
     pub politeness: Politeness,
     pub concurrency: usize,
+    /// Without it visits leave nothing but their records.
+    pub archive: bool,
     pub file_bytes_max: u64,
     pub latency: Duration,
     /// New URLs between two savings of the filter of seen ones.
     pub checkpoint_urls: u64,
+    pub sizes: Sizes,
     /// What stands between the crawler and the web.
     pub fetcher: Box<dyn Fn(SimFetcher) -> Arc<dyn Fetcher>>,
 }
@@ -53,9 +56,11 @@ impl Machine {
             crawl: CrawlSettings { scope: ScopeKind::Any, ..CrawlSettings::default() },
             politeness: Politeness::default(),
             concurrency: 16,
+            archive: true,
             file_bytes_max: 1 << 30,
             latency: Duration::ZERO,
             checkpoint_urls: 2_000,
+            sizes: Sizes::default(),
             fetcher: Box::new(|fetcher| Arc::new(fetcher)),
         }
     }
@@ -72,7 +77,7 @@ impl Machine {
             retry: self.retry(),
             redirects_max: 5,
             page_limits: page::Limits::default(),
-            archive: true,
+            archive: self.archive,
             archive_level: 1,
             crawl_id: u128::from(self.seed),
             concurrency: self.concurrency,
@@ -92,6 +97,10 @@ impl Machine {
         let kv = MemoryKv::open(&self.disk, &format!("state-{n}"))?;
         let mut settings = ShardSettings::small(ShardId(n), self.seed);
         settings.checkpoint_urls = self.checkpoint_urls;
+        // So small that what does not fit, and what grows, is met in every crawl.
+        settings.recent_urls_max = 1 << 7;
+        settings.host_facts_max = 1 << 3;
+        settings.filter_urls_min = 1 << 8;
         Shard::open(kv, settings)
     }
 
@@ -100,12 +109,17 @@ impl Machine {
         (0..self.shards)
             .map(|n| {
                 let store = Box::new(self.shard(n)?);
-                let mut settings = ArchiveSettings::new(ShardId(n), "sim");
-                settings.file_bytes_max = self.file_bytes_max;
-                let archive = MemoryArchive::open(&self.disk, &format!("archive-{n}"), settings)?;
-                Ok(Books { store, archive: Some(Box::new(archive)), sinks: Vec::new() })
+                let archive = self.archive.then(|| self.archive(n)).transpose()?;
+                Ok(Books { store, archive, sinks: Vec::new() })
             })
             .collect()
+    }
+
+    fn archive(&self, n: u16) -> PortResult<Box<dyn Archive>> {
+        let mut settings = ArchiveSettings::new(ShardId(n), "sim");
+        settings.file_bytes_max = self.file_bytes_max;
+        let archive = MemoryArchive::open(&self.disk, &format!("archive-{n}"), settings)?;
+        Ok(Box::new(archive))
     }
 
     /// Starts a crawler on this machine.
@@ -132,7 +146,7 @@ impl Machine {
                 threads: false,
             },
         )?;
-        Ok(engine.audited())
+        Ok(engine.sized(self.sizes).audited())
     }
 
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {

@@ -5,6 +5,7 @@
 //! - the shards agree with themselves, and the archive is readable to its last whole record;
 //! - every visit that the store knows is in the archive, whole, at the place it names;
 //! - every request that reached a server is committed, or its grant is noted;
+//! - every link of a committed page to another shard is a record there, or a letter on its way;
 //! - nothing is requested that was done with before.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,12 +13,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use local::kv::Family;
-use local::{Kv, MemoryKv};
-use ports::ShardStore;
-use ports::codec;
-use ports::shard_store::{Grant, VisitLine};
+use local::{Kv, MemoryKv, Shard};
+use ports::shard_store::{Grant, LetterBody, VisitLine};
+use ports::{ShardStore, codec};
+use simweb::truth::Course;
 use simweb::{Entry, Place, Truth, World, checks};
-use types::{HostKey, UrlId};
+use types::{CrawlUrl, HostKey, ShardId, UrlId};
 
 use crate::common::Machine;
 
@@ -65,9 +66,20 @@ impl Witness {
             .filter(|(_, entries)| !entries.is_empty())
             .collect();
         self.nothing_again(&life, world, broken);
-        for n in 0..machine.shards {
-            self.look_at_shard(machine, world, n, &life, left);
+        let begun = (0..machine.shards).filter(|n| has_begun(machine, *n));
+        let mut shards: Shards = begun.map(|n| (n, machine.shard(n).unwrap())).collect();
+        let mut owed = Vec::new();
+        for (n, shard) in &mut shards {
+            let lines = self.look_at_shard(machine, *n, shard);
+            for line in &lines {
+                owed.append(&mut links_away(line, world, *n, machine.shards));
+            }
+            self.done.extend(lines.iter().filter(|l| settles(l, world)).map(|l| l.url.to_string()));
+            if left == Left::All {
+                all_noted(machine, world, *n, shard, &life);
+            }
         }
+        no_link_lost(&mut shards, &owed);
         self.before = hosts.into_iter().map(|(host, entries)| (host, entries.len())).collect();
     }
 
@@ -86,50 +98,21 @@ impl Witness {
         checks::assert_none(&twice);
     }
 
+    /// The lines of its log that are new.
     fn look_at_shard(
         &mut self,
         machine: &Machine,
-        world: &World,
         n: u16,
-        life: &BTreeMap<&str, &[&Entry]>,
-        left: Left,
-    ) {
-        if !has_begun(machine, n) {
-            return;
-        }
-        let mut shard = machine.shard(n).unwrap();
+        shard: &mut Shard<MemoryKv>,
+    ) -> Vec<VisitLine> {
         assert_eq!(shard.audit().unwrap(), [""; 0], "shard {n}");
         let after = self.lines.get(&n).copied().unwrap_or(0);
         let lines = shard.visits(after, usize::MAX).unwrap();
-        self.archive_has(machine, n, &lines);
+        if machine.archive {
+            self.archive_has(machine, n, &lines);
+        }
         self.lines.insert(n, lines.last().map_or(after, |line| line.seq));
-        self.done
-            .extend(lines.iter().filter(|line| settles(line, world)).map(|l| l.url.to_string()));
-        if left == Left::Synced {
-            return;
-        }
-        let grants = grants(&shard);
-        for (host, entries) in life {
-            let key = HostKey::new(host);
-            if key.site().shard(machine.shards).0 != n {
-                continue;
-            }
-            let last = entries[entries.len() - 1];
-            let row = shard.host(&key).unwrap();
-            // A host's next request comes a second after the end of the last; what lies closer
-            // belongs together, though the way between client and server takes its time.
-            let ended = row.map(|row| row.state.last_end + machine.latency);
-            let committed = ended.is_some_and(|ended| ended >= last.arrived);
-            let place = place_of(last);
-            let is_robots = last.is_robots() || world.is_robots_hop(&place);
-            let id = (!is_robots).then(|| UrlId::of(&last.url()));
-            let granted = grants.iter().any(|grant| grant.host == key && grant.url == id);
-            assert!(
-                committed || granted,
-                "{place} was requested at {}, and the disk knows neither of its visit nor of its grant",
-                last.arrived.rfc3339_millis()
-            );
-        }
+        lines
     }
 
     /// The archive can be read to its last whole record, and every visit of the log lies in it
@@ -165,6 +148,88 @@ impl Witness {
     /// Every record that the archives hold, as of the last look.
     pub fn archived(&self) -> impl Iterator<Item = &Archived> {
         self.files.values().flat_map(|file| file.records.values())
+    }
+}
+
+type Shards = BTreeMap<u16, Shard<MemoryKv>>;
+
+/// Every request of this life that reached a server is committed, or its grant is noted.
+fn all_noted(
+    machine: &Machine,
+    world: &World,
+    n: u16,
+    shard: &mut Shard<MemoryKv>,
+    life: &BTreeMap<&str, &[&Entry]>,
+) {
+    let grants = grants(shard);
+    for (host, entries) in life {
+        let key = HostKey::new(host);
+        if key.site().shard(machine.shards).0 != n {
+            continue;
+        }
+        let last = entries[entries.len() - 1];
+        let row = shard.host(&key).unwrap();
+        // A host's next request comes a second after the end of the last; what lies closer
+        // belongs together, though the way between client and server takes its time.
+        let ended = row.map(|row| row.state.last_end + machine.latency);
+        let committed = ended.is_some_and(|ended| ended >= last.arrived);
+        let place = place_of(last);
+        let is_robots = last.is_robots() || world.is_robots_hop(&place);
+        let id = (!is_robots).then(|| UrlId::of(&last.url()));
+        let granted = grants.iter().any(|grant| grant.host == key && grant.url == id);
+        assert!(
+            committed || granted,
+            "{place} was requested at {}, and the disk knows neither of its visit nor of its grant",
+            last.arrived.rfc3339_millis()
+        );
+    }
+}
+
+/// A link to another shard.
+struct Owed {
+    from: u16,
+    to: u16,
+    url: String,
+}
+
+/// Where a committed page leads, beyond its own shard.
+fn links_away(line: &VisitLine, world: &World, from: u16, shards: u16) -> Vec<Owed> {
+    let place = Place::parse(line.url.as_str()).unwrap();
+    if shards == 1 || line.status != 200 || place.target == "/robots.txt" {
+        return Vec::new();
+    }
+    let Course::Answers { links, .. } = world.course(&place) else { return Vec::new() };
+    let followed = links.into_iter().filter(|link| link.certain && !link.nofollow);
+    let owed = followed.map(|link| {
+        let to = HostKey::new(&link.to.host).site().shard(shards).0;
+        Owed { from, to, url: link.to.to_string() }
+    });
+    owed.filter(|link| link.to != from).collect()
+}
+
+fn no_link_lost(shards: &mut Shards, owed: &[Owed]) {
+    let mut letters: BTreeMap<(u16, u16), BTreeSet<String>> = BTreeMap::new();
+    for Owed { from, to, url } in owed {
+        let known = shards
+            .get_mut(to)
+            .and_then(|shard| shard.record(&CrawlUrl::parse(url).unwrap()).unwrap());
+        if known.is_some() {
+            continue;
+        }
+        let on_their_way = letters.entry((*from, *to)).or_insert_with(|| {
+            let letters = shards
+                .get_mut(from)
+                .map(|shard| shard.letters(ShardId(*to), 0, usize::MAX).unwrap());
+            letters.into_iter().flatten().flat_map(|letter| urls_of(&letter.body)).collect()
+        });
+        assert!(on_their_way.contains(url), "the link from {from} to {url} in {to} is lost");
+    }
+}
+
+fn urls_of(letter: &LetterBody) -> Vec<String> {
+    match letter {
+        LetterBody::Links(links) => links.iter().map(|found| found.url.to_owned()).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -219,7 +284,7 @@ fn has_begun(machine: &Machine, n: u16) -> bool {
     any
 }
 
-fn grants(shard: &local::Shard<MemoryKv>) -> Vec<Grant> {
+fn grants(shard: &Shard<MemoryKv>) -> Vec<Grant> {
     let mut grants = Vec::new();
     let each = &mut |_: &[u8], value: &[u8]| {
         grants.push(codec::decode("a grant", value)?);

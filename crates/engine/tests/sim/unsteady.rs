@@ -21,8 +21,6 @@ pub struct Fates(Arc<Mutex<Drawn>>);
 #[derive(Debug)]
 struct Drawn {
     chance: Chance,
-    /// A lease runs for a quarter of an hour, in which little else happens.
-    hangs_left: u32,
     spared: BTreeSet<String>,
     broken: BTreeSet<String>,
 }
@@ -48,10 +46,8 @@ impl Fates {
     /// The spared are never broken: if the pages that all others hang from were lost, nothing
     /// would be left to look at.
     pub fn new(seed: u64, spared: &[&str]) -> Self {
-        let mut chance = Chance(seed);
-        let hangs_left = u32::from(chance.below(8) == 0);
         let spared = spared.iter().map(|url| (*url).to_owned()).collect();
-        let drawn = Drawn { chance, hangs_left, spared, broken: BTreeSet::new() };
+        let drawn = Drawn { chance: Chance(seed), spared, broken: BTreeSet::new() };
         Self(Arc::new(Mutex::new(drawn)))
     }
 
@@ -77,11 +73,10 @@ impl Fates {
             1 | 2 => Moment::After(Duration::from_millis(drawn.chance.below(300))),
             _ => Moment::AtTheEnd,
         };
-        if drawn.hangs_left > 0 {
-            drawn.hangs_left -= 1;
-            return Fate::Hangs(moment);
+        match drawn.chance.below(4) {
+            0 => Fate::Hangs(moment),
+            _ => Fate::Panics(moment),
         }
-        Fate::Panics(moment)
     }
 }
 
