@@ -191,6 +191,7 @@ fn spec(seed: u64, chance: &mut Chance) -> WorldSpec {
     let hosts = 8 + chance.below(8);
     let mut spec = WorldSpec::tiny(seed, hosts, 640).with_faults(Faults::all());
     spec.hosts_per_address = 1 + chance.below(3);
+    spec.links_away = [0.15, 0.15, 0.5][chance.below(3) as usize];
     spec.crawl_delay = 0.2;
     // A host that rests for more than a minute leaves memory.
     spec.retry_after_secs = [3, 20, 100][chance.below(3) as usize];
@@ -218,7 +219,6 @@ fn one_seed(seed: u64, seen: &Mutex<Seen>) -> String {
         for nth in 0..deaths {
             let left = lives.die(&machine, &urls, nth, &mut chance).await;
             witness.look(&machine, &world.world, &fates.broken(), left);
-            // What was under way in the old process must be gone before the new one starts.
             tokio::time::sleep(Duration::from_millis(chance.below(3_000))).await;
         }
         let ending = machine.run(&urls).await;
@@ -252,9 +252,9 @@ fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> 
     machine.crawl.patience = HumanDuration::from_secs(300);
     machine.latency = Duration::from_millis(chance.below(80));
     let millis = |choice: [u64; 4], at: u64| HumanDuration::from_millis(choice[at as usize]);
-    machine.politeness.delay = millis([1_000, 1_000, 1_000, 300], chance.below(4));
+    machine.politeness.delay = millis([1_000, 1_000, 300, 0], chance.below(4));
     machine.politeness.ip_delay = millis([500, 500, 500, 2_000], chance.below(4));
-    machine.archive = chance.below(2) == 0;
+    machine.archive = chance.below(4) == 0;
     machine.file_bytes_max = 20_000 + chance.below(200_000);
     machine.checkpoint_urls = 5 + chance.below(100);
     machine.sizes = sizes(chance);
@@ -268,7 +268,7 @@ fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> 
 
 /// From so little that nothing fits to more than such a crawl needs.
 fn sizes(chance: &mut Chance) -> Sizes {
-    let near_max = 2 + chance.below(40) as usize;
+    let near_max = [2, 3, 5, 20, 64][chance.below(5) as usize];
     Sizes {
         // Longer than the longest visit, and short enough for a visit that hangs to be met.
         lease_time: Duration::from_secs(60),
@@ -318,6 +318,7 @@ impl Lives {
                 ("died in recovery", is_death(machine.run(seeds).await), Left::All)
             }
         };
+        be_gone().await;
         match left {
             Left::All => machine.disk.kill(),
             Left::Synced => machine.disk.crash(chance.throw()),
@@ -326,6 +327,14 @@ impl Lives {
         *self.ways.entry(way).or_default() += 1;
         self.crashes += usize::from(crashed);
         left
+    }
+}
+
+/// A process ends with all its tasks; here they go one after another, each in a turn of its own,
+/// and until then one may still send its request.
+async fn be_gone() {
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
     }
 }
 
