@@ -242,8 +242,10 @@ pub struct Engine {
     steering: Steering,
 }
 
-/// How soon the coordinator looks again whether it is over, while anything is under way.
-const TICK: Duration = Duration::from_millis(200);
+/// How soon the coordinator looks again whether it is over, while anything is under way: after a
+/// tenth of the run's age, but not sooner or later than this. To look wakes every owner.
+const LOOK_MIN: Duration = Duration::from_millis(200);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Notes that may wait for an owner.
 const NOTES_MAX: usize = 1_024;
 
@@ -385,9 +387,12 @@ impl Engine {
                             ending = Some(why);
                             self.tell_all(false).await;
                         }
-                        Verdict::Busy => look_at = now + TICK,
+                        Verdict::Busy => {
+                            look_at = now + (now - started).div_f64(10.0).clamp(LOOK_MIN, LOOK_MAX);
+                        }
+                        Verdict::Settling => look_at = now + LOOK_MIN,
                         Verdict::QuietUntil(at) => {
-                            look_at = self.steering.ctx.clock.instant(at).max(now + TICK);
+                            look_at = self.steering.ctx.clock.instant(at).max(now + LOOK_MIN);
                         }
                     }
                     look_at = deadline.map_or(look_at, |deadline| look_at.min(deadline));
@@ -427,7 +432,7 @@ impl Engine {
         *before = Some(standings);
         let horizon = self.steering.ctx.clock.now() + self.steering.ctx.options.patience;
         match next {
-            _ if !same => Verdict::Busy,
+            _ if !same => Verdict::Settling,
             Some(next) if next <= horizon => Verdict::QuietUntil(next),
             _ => Verdict::Over(Ending::Done),
         }
@@ -447,8 +452,10 @@ impl Engine {
 
 /// How the crawl stands.
 enum Verdict {
-    /// Something is under way, or was a moment ago.
+    /// Something is under way.
     Busy,
+    /// Nothing is, but a moment ago something may have been.
+    Settling,
     /// Nothing will happen before then.
     QuietUntil(Timestamp),
     Over(Ending),

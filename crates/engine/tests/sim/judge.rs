@@ -28,15 +28,14 @@ pub struct Story<'a> {
 }
 
 /// Fails if a promise was not kept. Answers how many pages were fetched again.
-pub fn judge(machine: &Machine, story: &Story<'_>) -> u64 {
-    let entries = machine.journal.entries();
-    never_rude(machine, story, &entries);
+pub fn judge(machine: &Machine, entries: &[Entry], story: &Story<'_>) -> u64 {
+    never_rude(machine, story, entries);
     let kept = nothing_lost(machine);
     if machine.archive {
         nothing_twice(story.witness, &kept);
     }
-    everything_found(story, &entries, &kept);
-    again(machine, story, &entries, &kept)
+    everything_found(story, entries, &kept);
+    again(machine, story, entries, &kept)
 }
 
 fn never_rude(machine: &Machine, story: &Story<'_>, entries: &[Entry]) {
