@@ -69,10 +69,11 @@ impl Witness {
         let begun = (0..machine.shards).filter(|n| has_begun(machine, *n));
         let mut shards: Shards = begun.map(|n| (n, machine.shard(n).unwrap())).collect();
         let mut owed = Vec::new();
+        let mut homes = Homes { shards: machine.shards, known: BTreeMap::new() };
         for (n, shard) in &mut shards {
             let lines = self.look_at_shard(machine, *n, shard);
             for line in &lines {
-                owed.append(&mut links_away(line, world, *n, machine.shards));
+                owed.append(&mut links_away(line, world, *n, &mut homes));
             }
             self.done.extend(lines.iter().filter(|l| settles(l, world)).map(|l| l.url.to_string()));
             if left == Left::All {
@@ -193,18 +194,35 @@ struct Owed {
 }
 
 /// Where a committed page leads, beyond its own shard.
-fn links_away(line: &VisitLine, world: &World, from: u16, shards: u16) -> Vec<Owed> {
+fn links_away(line: &VisitLine, world: &World, from: u16, homes: &mut Homes) -> Vec<Owed> {
     let place = Place::parse(line.url.as_str()).unwrap();
-    if shards == 1 || line.status != 200 || place.target == "/robots.txt" {
+    if homes.shards == 1 || line.status != 200 || place.target == "/robots.txt" {
         return Vec::new();
     }
     let Course::Answers { links, .. } = world.course(&place) else { return Vec::new() };
     let followed = links.into_iter().filter(|link| link.certain && !link.nofollow);
     let owed = followed.map(|link| {
-        let to = HostKey::new(&link.to.host).site().shard(shards).0;
-        Owed { from, to, url: link.to.to_string() }
+        let to = homes.of(&link.to.host);
+        (to != from).then(|| Owed { from, to, url: link.to.to_string() })
     });
-    owed.filter(|link| link.to != from).collect()
+    owed.flatten().collect()
+}
+
+/// Which shard a host belongs to; to find out takes longer than all else here.
+struct Homes {
+    shards: u16,
+    known: BTreeMap<String, u16>,
+}
+
+impl Homes {
+    fn of(&mut self, host: &str) -> u16 {
+        if let Some(home) = self.known.get(host) {
+            return *home;
+        }
+        let home = HostKey::new(host).site().shard(self.shards).0;
+        self.known.insert(host.to_owned(), home);
+        home
+    }
 }
 
 fn no_link_lost(shards: &mut Shards, owed: &[Owed]) {
@@ -212,7 +230,7 @@ fn no_link_lost(shards: &mut Shards, owed: &[Owed]) {
     for Owed { from, to, url } in owed {
         let known = shards
             .get_mut(to)
-            .and_then(|shard| shard.record(&CrawlUrl::parse(url).unwrap()).unwrap());
+            .and_then(|shard| shard.record(&CrawlUrl::from_canonical(url).unwrap()).unwrap());
         if known.is_some() {
             continue;
         }

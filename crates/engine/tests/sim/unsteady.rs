@@ -28,6 +28,8 @@ struct Drawn {
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Well,
+    /// Nothing is wrong, but it takes its time, in which others go on.
+    Dawdles(Duration),
     Panics(Moment),
     Hangs(Moment),
 }
@@ -39,8 +41,11 @@ enum Moment {
     AtTheEnd,
 }
 
-/// One visit in so many breaks.
+/// One visit in so many breaks, or dawdles.
 const BREAKS: u64 = 60;
+const DAWDLES: u64 = 20;
+/// Together with the fetcher's own limits less than a lease.
+const DAWDLE_MILLIS: u64 = 15_000;
 
 impl Fates {
     /// The spared are never broken: if the pages that all others hang from were lost, nothing
@@ -62,6 +67,9 @@ impl Fates {
 
     fn draw(&self, url: &str) -> Fate {
         let mut drawn = self.lock();
+        if drawn.chance.below(DAWDLES) == 0 {
+            return Fate::Dawdles(Duration::from_millis(drawn.chance.below(DAWDLE_MILLIS)));
+        }
         if drawn.chance.below(BREAKS) > 0 || drawn.spared.contains(url) {
             return Fate::Well;
         }
@@ -92,6 +100,9 @@ impl Fetcher for Unsteady {
     async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange {
         let fate = self.fates.draw(request.url.as_str());
         let mut fetch = self.fetcher.fetch(request, sent);
+        if let Fate::Dawdles(span) = fate {
+            tokio::time::sleep(span).await;
+        }
         let (Fate::Panics(moment) | Fate::Hangs(moment)) = fate else { return fetch.await };
         match moment {
             Moment::AtOnce => {}
