@@ -259,6 +259,8 @@ fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> 
     let millis = |choice: [u64; 4], at: u64| HumanDuration::from_millis(choice[at as usize]);
     machine.politeness.delay = millis([1_000, 1_000, 300, 0], chance.below(4));
     machine.politeness.ip_delay = millis([500, 500, 500, 2_000], chance.below(4));
+    // So long that a host's next visits begin before its last is committed.
+    machine.commit_wait = Duration::from_millis([200, 200, 3_000][chance.below(3) as usize]);
     machine.archive = chance.below(4) == 0;
     machine.file_bytes_max = 20_000 + chance.below(200_000);
     machine.checkpoint_urls = 5 + chance.below(100);
@@ -273,7 +275,7 @@ fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> 
 
 /// From so little that nothing fits to more than such a crawl needs.
 fn sizes(chance: &mut Chance) -> Sizes {
-    let near_max = [2, 3, 5, 20, 64][chance.below(5) as usize];
+    let near_max = [1, 1, 2, 5, 20, 64][chance.below(6) as usize];
     Sizes {
         // Longer than the longest visit, and short enough for a visit that hangs to be met.
         lease_time: Duration::from_secs(60),

@@ -32,6 +32,8 @@ pub struct Machine {
     pub archive: bool,
     pub file_bytes_max: u64,
     pub latency: Duration,
+    /// How long a settled visit may wait for others before it is committed.
+    pub commit_wait: Duration,
     /// New URLs between two savings of the filter of seen ones.
     pub checkpoint_urls: u64,
     pub sizes: Sizes,
@@ -59,6 +61,7 @@ impl Machine {
             archive: true,
             file_bytes_max: 1 << 30,
             latency: Duration::ZERO,
+            commit_wait: Duration::from_millis(200),
             checkpoint_urls: 2_000,
             sizes: Sizes::default(),
             fetcher: Box::new(|fetcher| Arc::new(fetcher)),
@@ -85,7 +88,7 @@ impl Machine {
             max_pages: self.crawl.max_pages,
             max_bytes: None,
             max_time: None,
-            commit_wait: Duration::from_millis(200),
+            commit_wait: self.commit_wait,
             durable: true,
             politeness: self.politeness.clone(),
             seed: self.seed,

@@ -28,12 +28,11 @@ struct Drawn {
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Well,
-    /// Nothing is wrong, but it takes its time, in which others go on.
-    Dawdles(Duration),
     Panics(Moment),
     Hangs(Moment),
 }
 
+/// When it breaks, counted from where the request begins.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     AtOnce,
@@ -65,11 +64,18 @@ impl Fates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How long it takes until it begins; others go on in the meantime.
+    fn dawdle(&self, fate: Fate) -> Duration {
+        let mut drawn = self.lock();
+        let share = if let Fate::Well = fate { DAWDLES } else { 2 };
+        match drawn.chance.below(share) {
+            0 => Duration::from_millis(drawn.chance.below(DAWDLE_MILLIS)),
+            _ => Duration::ZERO,
+        }
+    }
+
     fn draw(&self, url: &str) -> Fate {
         let mut drawn = self.lock();
-        if drawn.chance.below(DAWDLES) == 0 {
-            return Fate::Dawdles(Duration::from_millis(drawn.chance.below(DAWDLE_MILLIS)));
-        }
         if drawn.chance.below(BREAKS) > 0 || drawn.spared.contains(url) {
             return Fate::Well;
         }
@@ -100,8 +106,9 @@ impl Fetcher for Unsteady {
     async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange {
         let fate = self.fates.draw(request.url.as_str());
         let mut fetch = self.fetcher.fetch(request, sent);
-        if let Fate::Dawdles(span) = fate {
-            tokio::time::sleep(span).await;
+        let dawdle = self.fates.dawdle(fate);
+        if !dawdle.is_zero() {
+            tokio::time::sleep(dawdle).await;
         }
         let (Fate::Panics(moment) | Fate::Hangs(moment)) = fate else { return fetch.await };
         match moment {
