@@ -138,7 +138,7 @@ impl Door {
 pub enum Busy {
     /// The delay is over then.
     Until(Timestamp),
-    /// Somebody must come out first: a request must leave, or an answer must end.
+    /// Somebody must come out first: an answer must end.
     Occupied,
 }
 
@@ -194,9 +194,13 @@ impl Addresses {
         if now < door.next_at {
             return Err(Busy::Until(door.next_at));
         }
-        // Without a delay there is no gap to keep, and requests may leave side by side.
-        if door.inside.len() >= connections as usize || (door.has_unsent() && !delay.is_zero()) {
+        if door.inside.len() >= connections as usize {
             return Err(Busy::Occupied);
+        }
+        // The delay of one that has not left yet has not even begun. Without a delay there is no
+        // gap to keep, and requests may leave side by side.
+        if door.has_unsent() && !delay.is_zero() {
+            return Err(Busy::Until(now + delay));
         }
         Ok(door)
     }
@@ -275,7 +279,8 @@ mod tests {
         let mut doors = doors(4);
         let a = address("192.0.2.1");
         doors.reserve(a, visit(1), at(0)).unwrap();
-        assert_eq!(doors.reserve(a, visit(2), at(400)), Err(Busy::Occupied), "it has not left yet");
+        let too_early = Err(Busy::Until(at(900)));
+        assert_eq!(doors.reserve(a, visit(2), at(400)), too_early, "it has not left yet");
         doors.sent(a, visit(1), at(400));
         assert_eq!(doors.reserve(a, visit(2), at(900)), Err(Busy::Until(at(910))));
         assert_eq!(doors.reserve(a, visit(2), at(910)), Ok(()));
