@@ -33,9 +33,7 @@ use lycosa_engine::{Ending, EngineError};
 use ports::Clock;
 use remains::{Left, Witness};
 use simweb::journal::table;
-use simweb::{
-    Ask, Dns, Door, Entry, FaultKind, Faults, Limits, Plan, Rules, Web, World, WorldSpec,
-};
+use simweb::{Ask, Dns, Door, Entry, FaultKind, Faults, Limits, Plan, Web, World, WorldSpec};
 use types::{HumanDuration, Timestamp};
 use unsteady::{Fates, Unsteady};
 
@@ -192,7 +190,7 @@ fn a_seed_replays_to_the_same_journal() {
 
 fn spec(seed: u64, chance: &mut Chance) -> WorldSpec {
     let hosts = 8 + chance.below(8);
-    let mut spec = WorldSpec::tiny(seed, hosts, 640).with_faults(Faults::all());
+    let mut spec = WorldSpec::tiny(seed, hosts, 720).with_faults(Faults::all());
     spec.hosts_per_address = 1 + chance.below(3);
     spec.links_away = [0.15, 0.15, 0.5][chance.below(3) as usize];
     spec.crawl_delay = 0.2;
@@ -227,10 +225,9 @@ fn one_seed(seed: u64, seen: &Mutex<Seen>) -> Vec<Entry> {
         let ending = machine.run(&urls).await;
         assert_eq!(ending.unwrap(), Ending::Done);
         witness.look(&machine, &world.world, &fates.broken(), Left::All);
-        let oracle = world.world.oracle(&seeds, &Rules::default());
         let story = Story {
             world: &world.world,
-            oracle: &oracle,
+            seeds: &seeds,
             witness: &witness,
             deaths: &lives.deaths,
             broken: &fates.broken(),

@@ -24,6 +24,8 @@ pub struct Rules {
     pub follow_nofollow: bool,
     /// Redirects in a row (`fetch.redirects_max`).
     pub redirects_max: u32,
+    /// URLs on which the crawler gave up for reasons of its own; their links were never seen.
+    pub given_up: BTreeSet<String>,
 }
 
 impl Default for Rules {
@@ -34,6 +36,7 @@ impl Default for Rules {
             agent: "lycosa".to_owned(),
             follow_nofollow: false,
             redirects_max: 5,
+            given_up: BTreeSet::new(),
         }
     }
 }
@@ -216,6 +219,10 @@ impl<'a> Walk<'a> {
     fn judge(&mut self, step: &Step) -> Expectation {
         if step.hops > self.rules.redirects_max {
             return Expectation::Refused { why: "redirects".to_owned() };
+        }
+        let given_up = &self.rules.given_up;
+        if !given_up.is_empty() && given_up.contains(&step.place.to_string()) {
+            return Expectation::Maybe;
         }
         match self.web.home(&step.place) {
             Home::Lives => {}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ports::shard_store::ScanCursor;
 use ports::{Clock, ShardStore};
-use simweb::{Entry, Oracle, Place, Truth, World, checks};
+use simweb::{Entry, Place, Rules, Truth, World, checks};
 use types::record::Retirement;
 use types::{Fault, State, Timestamp};
 
@@ -18,7 +18,7 @@ use crate::remains::Witness;
 #[derive(Debug)]
 pub struct Story<'a> {
     pub world: &'a World,
-    pub oracle: &'a Oracle,
+    pub seeds: &'a [String],
     /// What was seen on the disk.
     pub witness: &'a Witness,
     /// When the crawler died.
@@ -157,14 +157,15 @@ fn nothing_twice(witness: &Witness, kept: &Kept) {
     }
 }
 
-/// Everything that can be reached was asked for, but for what kills its visits. A damaged body may
-/// name a page that never was; it answers 404 and does no harm.
+/// Everything that can be reached was asked for, but for what kills its visits, and what only that
+/// leads to. A damaged body may name a page that never was; it answers 404 and does no harm.
 fn everything_found(story: &Story<'_>, entries: &[Entry], kept: &Kept) {
     let never_was: BTreeSet<String> =
         entries.iter().filter(|entry| entry.status == 404).map(Entry::url).collect();
-    let missed: Vec<_> = checks::coverage(entries, story.world, story.oracle)
+    let rules = Rules { given_up: kept.suspects.clone(), ..Rules::default() };
+    let oracle = story.world.oracle(story.seeds, &rules);
+    let missed: Vec<_> = checks::coverage(entries, story.world, &oracle)
         .into_iter()
-        .filter(|missed| !kept.suspects.contains(&missed.about))
         .filter(|missed| {
             !(missed.what.contains("no link leads there") && never_was.contains(&missed.about))
         })
