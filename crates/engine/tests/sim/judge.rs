@@ -99,13 +99,17 @@ fn since_rules_are_known(entries: &[Entry], world: &World) -> Vec<Entry> {
 struct Kept {
     /// How often each was answered.
     fetched: BTreeMap<String, u32>,
-    /// Those that were lost so often that nobody tries them any more.
-    suspects: BTreeSet<String>,
+    /// Those that were lost so often that nobody tries them any more, and those whose host rests
+    /// for longer than the crawl has patience.
+    given_up: BTreeSet<String>,
 }
+
+/// Between the moment at which a crawl finds that it is over and its end.
+const SLACK: Duration = Duration::from_secs(5);
 
 /// Nothing is lost: every accepted URL is visited, refused with a reason, or waits with one.
 fn nothing_lost(machine: &Machine) -> Kept {
-    let mut kept = Kept { fetched: BTreeMap::new(), suspects: BTreeSet::new() };
+    let mut kept = Kept { fetched: BTreeMap::new(), given_up: BTreeSet::new() };
     let now = machine.clock.now();
     for n in 0..machine.shards {
         let mut store = machine.shard(n).unwrap();
@@ -117,6 +121,10 @@ fn nothing_lost(machine: &Machine) -> Kept {
             for record in store.records(&mut cursor, 1_000).unwrap() {
                 if record.state == State::Queued {
                     let host = store.host(&record.url.host_key()).unwrap();
+                    let rests = host.as_ref().map(|row| row.state.not_before.since(now));
+                    if rests.is_some_and(|rest| rest + SLACK > machine.crawl.patience.get()) {
+                        kept.given_up.insert(record.url.as_str().to_owned());
+                    }
                     let waits = host.is_some_and(|row| {
                         row.state.not_before > now || row.state.last_fault.is_some()
                     });
@@ -131,7 +139,7 @@ fn nothing_lost(machine: &Machine) -> Kept {
                 if let State::Retired(Retirement::DeadLetter { fault: Fault::Lost, .. }) =
                     record.state
                 {
-                    kept.suspects.insert(record.url.as_str().to_owned());
+                    kept.given_up.insert(record.url.as_str().to_owned());
                 }
                 kept.fetched.insert(record.url.as_str().to_owned(), record.fetch_count);
             }
@@ -157,12 +165,12 @@ fn nothing_twice(witness: &Witness, kept: &Kept) {
     }
 }
 
-/// Everything that can be reached was asked for, but for what kills its visits, and what only that
+/// Everything that can be reached was asked for, but for what the crawler gave up, and what only that
 /// leads to. A damaged body may name a page that never was; it answers 404 and does no harm.
 fn everything_found(story: &Story<'_>, entries: &[Entry], kept: &Kept) {
     let never_was: BTreeSet<String> =
         entries.iter().filter(|entry| entry.status == 404).map(Entry::url).collect();
-    let rules = Rules { given_up: kept.suspects.clone(), ..Rules::default() };
+    let rules = Rules { given_up: kept.given_up.clone(), ..Rules::default() };
     let oracle = story.world.oracle(story.seeds, &rules);
     let missed: Vec<_> = checks::coverage(entries, story.world, &oracle)
         .into_iter()
