@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use frontier::{Addresses, Frontier, FrontierOptions, Scope};
+use frontier::{Addresses, Frontier, FrontierOptions, Scope, Sizes};
 use ports::shard_store::{
     Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, Tally,
 };
@@ -251,8 +251,10 @@ pub struct Engine {
     steering: Steering,
 }
 
-/// How often the coordinator looks whether it is over.
-const TICK: Duration = Duration::from_millis(200);
+/// How soon the coordinator looks again whether it is over, while anything is under way: after a
+/// tenth of the run's age, but not sooner or later than this. To look wakes every owner.
+const LOOK_MIN: Duration = Duration::from_millis(200);
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// While no server has ever answered: enough for a second attempt half a minute after the first.
 /// Whoever mistyped a port should not have to wait for all of `crawl.patience`.
 const SILENCE: Duration = Duration::from_secs(45);
@@ -344,6 +346,20 @@ impl Engine {
         self.steering.clone()
     }
 
+    /// Holds other amounts in memory than usual. For simulations, so that what does not fit is met
+    /// in a small crawl too.
+    pub fn sized(mut self, sizes: Sizes) -> Self {
+        self.owners.iter_mut().for_each(|owner| owner.frontier.resize(sizes));
+        self
+    }
+
+    /// Compares everything in memory with everything else after each step, and panics at the first
+    /// doubt. For simulations: a crawl with many hosts would do little else.
+    pub fn audited(mut self) -> Self {
+        self.owners.iter_mut().for_each(|owner| owner.audited = true);
+        self
+    }
+
     /// Crawls until it is over; closes everything in good order.
     pub async fn run(mut self) -> Result<Ended, EngineError> {
         let mut owners = JoinSet::new();
@@ -352,8 +368,7 @@ impl Engine {
         }
         let started = tokio::time::Instant::now();
         let deadline = self.steering.ctx.options.max_time.map(|time| started + time);
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut look_at = started;
         let mut ending = None;
         let mut closed = BTreeMap::new();
         let mut before: Option<Vec<Standing>> = None;
@@ -376,15 +391,26 @@ impl Engine {
                         self.tell_all(why == Ending::Abandoned).await;
                     }
                 }
-                _ = tick.tick(), if ending.is_none() => {
-                    let over = match deadline {
-                        Some(at) if tokio::time::Instant::now() >= at => Some(Ending::TimeLimit),
+                () = tokio::time::sleep_until(look_at), if ending.is_none() => {
+                    let now = tokio::time::Instant::now();
+                    let verdict = match deadline {
+                        Some(at) if now >= at => Verdict::Over(Ending::TimeLimit),
                         _ => self.judge(&mut before).await,
                     };
-                    if over.is_some() {
-                        ending = over;
-                        self.tell_all(false).await;
+                    match verdict {
+                        Verdict::Over(why) => {
+                            ending = Some(why);
+                            self.tell_all(false).await;
+                        }
+                        Verdict::Busy => {
+                            look_at = now + (now - started).div_f64(10.0).clamp(LOOK_MIN, LOOK_MAX);
+                        }
+                        Verdict::Settling => look_at = now + LOOK_MIN,
+                        Verdict::QuietUntil(at) => {
+                            look_at = self.steering.ctx.clock.instant(at).max(now + LOOK_MIN);
+                        }
                     }
+                    look_at = deadline.map_or(look_at, |deadline| look_at.min(deadline));
                 }
             }
         }
@@ -400,33 +426,54 @@ impl Engine {
 
     /// Is it over? Quiet twice in a row, with nothing having happened in between: a letter from
     /// one shard to another cannot slip through.
-    async fn judge(&self, before: &mut Option<Vec<Standing>>) -> Option<Ending> {
+    async fn judge(&self, before: &mut Option<Vec<Standing>>) -> Verdict {
         let limits = &self.steering.limits;
         if limits.bytes_reached() {
-            return Some(Ending::SizeLimit);
+            return Verdict::Over(Ending::SizeLimit);
         }
         if limits.pages_reached() {
-            return Some(Ending::PageLimit);
+            return Verdict::Over(Ending::PageLimit);
         }
+        let standings = self.standings().await;
+        let Some(standings) = standings.filter(|all| all.iter().all(|standing| standing.quiet))
+        else {
+            *before = None;
+            return Verdict::Busy;
+        };
+        let same = before.as_ref().is_some_and(|before| {
+            before.iter().zip(&standings).all(|(a, b)| a.activity == b.activity)
+        });
+        let next = standings.iter().filter_map(|standing| standing.next).min();
+        *before = Some(standings);
+        let patience = self.steering.ctx.options.patience;
+        let patience = if limits.heard() { patience } else { patience.min(SILENCE) };
+        let horizon = self.steering.ctx.clock.now() + patience;
+        match next {
+            _ if !same => Verdict::Settling,
+            Some(next) if next <= horizon => Verdict::QuietUntil(next),
+            _ => Verdict::Over(Ending::Done),
+        }
+    }
+
+    /// How things stand in every shard; none if one has ended.
+    async fn standings(&self) -> Option<Vec<Standing>> {
         let mut standings = Vec::with_capacity(self.notes.len());
         for owner in &self.notes {
             let (tell, told) = oneshot::channel();
             owner.send(Note::Ping(tell)).await.ok()?;
             standings.push(told.await.ok()?);
         }
-        let patience = self.steering.ctx.options.patience;
-        let patience = if limits.heard() { patience } else { patience.min(SILENCE) };
-        let horizon = self.steering.ctx.clock.now() + patience;
-        let quiet =
-            |standing: &Standing| standing.quiet && standing.next.is_none_or(|next| next > horizon);
-        if !standings.iter().all(quiet) {
-            *before = None;
-            return None;
-        }
-        let same = before.as_ref().is_some_and(|before| {
-            before.iter().zip(&standings).all(|(a, b)| a.activity == b.activity)
-        });
-        *before = Some(standings);
-        same.then_some(Ending::Done)
+        Some(standings)
     }
+}
+
+/// How the crawl stands.
+enum Verdict {
+    /// Something is under way.
+    Busy,
+    /// Nothing is, but a moment ago something may have been.
+    Settling,
+    /// Nothing will happen before then.
+    QuietUntil(Timestamp),
+    Over(Ending),
 }

@@ -1,9 +1,11 @@
 //! The whole crawler in virtual time, killed again and again.
 //!
-//! Every seed is a web with every fault we know, a crawler with 1, 2 or 16 shards, and at least
-//! three deaths: by `kill -9`, by power loss, between any two writes, also while it recovers. After
-//! each death and at the end the promises of the design are checked, from the server's journal
-//! and from what is left on the disk, not from what the crawler says.
+//! Every seed is a web with every fault we know, a crawler with 1, 2 or 16 shards whose visits
+//! sometimes break, and at least three deaths in mid-work: by `kill -9`, by power loss, between
+//! any two writes, also while it recovers. The frontier is audited after each step
+//! (`Engine::audited`), the disk after each death (`remains`), and the promises of the design at
+//! the end (`judge`): from the server's journal and from what is left on the disk, not from what
+//! the crawler says.
 //!
 //! `LYCOSA_SIM_SEEDS` and `LYCOSA_SIM_FROM` choose the seeds; a failing one prints how to run it
 //! again. The journal of a seed is the same each time: that is a test too.
@@ -11,21 +13,29 @@
 #![expect(clippy::unwrap_used, reason = "parts of tests")]
 
 mod common;
+#[path = "sim/judge.rs"]
+mod judge;
+#[path = "sim/remains.rs"]
+mod remains;
+#[path = "sim/unsteady.rs"]
+mod unsteady;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{Machine, in_virtual_time};
+use common::{Machine, START, in_virtual_time};
+use frontier::Sizes;
+use judge::{Story, judge};
 use local::sim_disk::Chance;
 use lycosa_engine::{Ending, EngineError};
 use ports::Clock;
-use ports::shard_store::ScanCursor;
-use simweb::{
-    Ask, Dns, Door, Entry, FaultKind, Faults, Place, Plan, Truth, Web, World, WorldSpec, checks,
-};
-use types::record::Retirement;
-use types::{Fault, HumanDuration, State};
+use remains::{Left, Witness};
+use simweb::journal::table;
+use simweb::{Ask, Dns, Door, Entry, FaultKind, Faults, Limits, Plan, Web, World, WorldSpec};
+use types::{HumanDuration, Timestamp};
+use unsteady::{Fates, Unsteady};
 
 /// What a run has seen, over all its seeds.
 #[derive(Debug, Default)]
@@ -34,7 +44,30 @@ struct Seen {
     visits: u64,
     deaths: BTreeMap<&'static str, u64>,
     faults: BTreeMap<FaultKind, u64>,
+    broken: u64,
     refetches: u64,
+}
+
+impl Seen {
+    fn add(
+        &mut self,
+        lives: &Lives,
+        requests: usize,
+        again: u64,
+        broken: usize,
+        faults: &BTreeMap<FaultKind, u64>,
+    ) {
+        self.seeds += 1;
+        self.visits += requests as u64;
+        self.refetches += again;
+        self.broken += broken as u64;
+        for (way, times) in &lives.ways {
+            *self.deaths.entry(way).or_default() += times;
+        }
+        for (kind, times) in faults {
+            *self.faults.entry(*kind).or_default() += times;
+        }
+    }
 }
 
 /// A world that counts which of its faults were met.
@@ -75,6 +108,13 @@ impl Web for Counting {
     }
 }
 
+/// What every seed must have, at least.
+const HOSTS_MIN: usize = 5;
+const REQUESTS_MIN: usize = 500;
+const CRASHES_MIN: usize = 3;
+/// Who sees so many seeds fail need not see more.
+const FAILED_MAX: usize = 20;
+
 #[test]
 fn whatever_dies_nothing_is_lost_doubled_or_rude() {
     let number = |name: &str, otherwise: u64| {
@@ -84,15 +124,15 @@ fn whatever_dies_nothing_is_lost_doubled_or_rude() {
     let seeds = number("LYCOSA_SIM_SEEDS", 1_000);
     let seen = Mutex::new(Seen::default());
     let failed = Mutex::new(Vec::new());
-    let next = std::sync::atomic::AtomicU64::new(from);
+    let next = AtomicU64::new(from);
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let started = std::time::Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    if seed >= from + seeds {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + seeds || failed.lock().unwrap().len() >= FAILED_MAX {
                         break;
                     }
                     if std::env::var_os("LYCOSA_SIM_TRACE").is_some() {
@@ -101,19 +141,23 @@ fn whatever_dies_nothing_is_lost_doubled_or_rude() {
                     let run = std::panic::AssertUnwindSafe(|| one_seed(seed, &seen));
                     if std::panic::catch_unwind(run).is_err() {
                         failed.lock().unwrap().push(seed);
+                        println!(
+                            "seed {seed} failed; again: LYCOSA_SIM_FROM={seed} LYCOSA_SIM_SEEDS=1 {COMMAND}"
+                        );
                     }
                 }
             });
         }
     });
     let failed = failed.into_inner().unwrap();
-    for seed in &failed {
-        println!("seed {seed} failed; again: LYCOSA_SIM_FROM={seed} LYCOSA_SIM_SEEDS=1 {COMMAND}");
-    }
-    let seen = seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
     let elapsed = started.elapsed().as_secs_f64();
     println!("{} seeds, {} visits in {elapsed:.1} s on {threads} threads", seen.seeds, seen.visits);
-    println!("deaths: {:?}; pages fetched again: {}", seen.deaths, seen.refetches);
+    if let Some(cpu) = cpu_seconds() {
+        println!("{:.0} visits per CPU-second ({cpu:.1} s)", seen.visits as f64 / cpu);
+    }
+    println!("deaths: {:?}; visits broken: {}", seen.deaths, seen.broken);
+    println!("pages fetched again: {}", seen.refetches);
     println!("faults met: {:?}", seen.faults);
     assert!(failed.is_empty(), "{} of {seeds} seeds failed: {failed:?}", failed.len());
     if seeds >= 100 {
@@ -124,303 +168,194 @@ fn whatever_dies_nothing_is_lost_doubled_or_rude() {
     }
 }
 
+/// What this process has used so far, where the system tells.
+fn cpu_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name may hold anything; the fields are counted from behind it.
+    let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    // Linux tells user and system time in hundredths of a second, whatever its timer does.
+    Some((ticks(11)? + ticks(12)?) / 100.0).filter(|seconds| *seconds > 0.0)
+}
+
 const COMMAND: &str = "cargo test -p lycosa-engine --test sim";
 
 #[test]
 fn a_seed_replays_to_the_same_journal() {
     for seed in [3, 17] {
-        let run = || {
-            let seen = Mutex::new(Seen::default());
-            one_seed(seed, &seen)
-        };
+        let run = || table(&one_seed(seed, &Mutex::new(Seen::default())), START);
         assert!(run() == run(), "seed {seed} took two different ways");
     }
 }
 
 fn spec(seed: u64, chance: &mut Chance) -> WorldSpec {
     let hosts = 8 + chance.below(8);
-    let mut spec = WorldSpec::tiny(seed, hosts, 560).with_faults(Faults::all());
-    // The large answers are the sockets' business; here they only cost memory.
-    spec.faults = spec.faults.without(FaultKind::Huge).without(FaultKind::Endless);
-    if chance.below(4) == 0 {
-        spec.faults = Faults::all();
-    }
+    let mut spec = WorldSpec::tiny(seed, hosts, 720).with_faults(Faults::all());
     spec.hosts_per_address = 1 + chance.below(3);
+    spec.links_away = [0.15, 0.15, 0.5][chance.below(3) as usize];
     spec.crawl_delay = 0.2;
+    // A host that rests for more than a minute leaves memory.
+    spec.retry_after_secs = [3, 20, 100][chance.below(3) as usize];
     spec
 }
 
-fn one_seed(seed: u64, seen: &Mutex<Seen>) -> String {
+/// What the fetcher takes of large answers: enough to cut them, not more, or they would cost most
+/// of the time. The real sizes are the sockets' business.
+fn limits() -> Limits {
+    Limits { body_bytes_max: 64 * 1024, ..Limits::default() }
+}
+
+fn one_seed(seed: u64, seen: &Mutex<Seen>) -> Vec<Entry> {
     let mut chance = Chance(seed ^ 0x51ed_270b);
     let world =
         Arc::new(Counting { world: World::new(spec(seed, &mut chance)), met: Mutex::default() });
-    let web: Arc<dyn Web> = Arc::clone(&world) as Arc<dyn Web>;
-    let journal = in_virtual_time(async {
-        let mut machine = Machine::new(seed, web);
-        machine.shards = [1, 1, 2, 16][chance.below(4) as usize];
-        machine.concurrency = 1 + chance.below(24) as usize;
-        machine.crawl.max_depth = 60;
-        machine.crawl.patience = HumanDuration::from_secs(300);
-        machine.latency = Duration::from_millis(chance.below(80));
-        machine.file_bytes_max = 20_000 + chance.below(200_000);
-        let seeds = world.world.seeds(1 + chance.below(3) as usize);
-        let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
-        let deaths = 3 + chance.below(3);
-        let mut died: BTreeMap<&'static str, u64> = BTreeMap::new();
-        for _ in 0..deaths {
-            let how = die(&machine, &seeds, &mut chance).await;
-            *died.entry(how).or_default() += 1;
-            look(&machine, seed);
+    let seeds = world.world.seeds(1 + chance.below(3) as usize);
+    let urls: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let fates = Fates::new(chance.throw(), &urls);
+    let mut lives = Lives::default();
+    let (entries, again) = in_virtual_time(async {
+        let machine = machine(seed, Arc::clone(&world) as Arc<dyn Web>, &fates, &mut chance);
+        let mut witness = Witness::default();
+        let deaths = CRASHES_MIN as u64 + chance.below(3);
+        for nth in 0..deaths {
+            let left = lives.die(&machine, &urls, nth, &mut chance).await;
+            witness.look(&machine, &world.world, &fates.broken(), left);
+            tokio::time::sleep(Duration::from_millis(chance.below(3_000))).await;
         }
-        let ending = machine.run(&seeds).await;
-        assert_eq!(ending.unwrap(), Ending::Done, "seed {seed}");
-        let oracle = world.world.oracle(
-            &seeds.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>(),
-            &simweb::Rules::default(),
-        );
-        judge(&machine, &world.world, &oracle, deaths, seed, seen);
-        let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for (how, times) in died {
-            *seen.deaths.entry(how).or_default() += times;
-        }
-        machine.journal.table()
+        let ending = machine.run(&urls).await;
+        assert_eq!(ending.unwrap(), Ending::Done);
+        witness.look(&machine, &world.world, &fates.broken(), Left::All);
+        let story = Story {
+            world: &world.world,
+            seeds: &seeds,
+            witness: &witness,
+            deaths: &lives.deaths,
+            broken: &fates.broken(),
+        };
+        let entries = machine.journal.entries();
+        let again = judge(&machine, &entries, &story);
+        (entries, again)
     });
-    let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    for (kind, times) in &*world.met.lock().unwrap() {
-        *seen.faults.entry(*kind).or_default() += times;
+    let hosts: BTreeSet<&str> = entries.iter().map(|entry| &*entry.host).collect();
+    assert!(hosts.len() >= HOSTS_MIN, "only {} hosts were seen", hosts.len());
+    assert!(entries.len() >= REQUESTS_MIN, "only {} requests were made", entries.len());
+    assert!(lives.crashes >= CRASHES_MIN, "only {} lives ended badly", lives.crashes);
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.add(&lives, entries.len(), again, fates.broken().len(), &world.met.lock().unwrap());
+    drop(seen);
+    entries
+}
+
+fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> Machine {
+    let mut machine = Machine::new(seed, web);
+    machine.shards = [1, 1, 2, 16][chance.below(4) as usize];
+    machine.concurrency = 1 + chance.below(24) as usize;
+    machine.crawl.max_depth = 60;
+    machine.crawl.patience = HumanDuration::from_secs(300);
+    machine.latency = Duration::from_millis(chance.below(80));
+    let millis = |choice: [u64; 4], at: u64| HumanDuration::from_millis(choice[at as usize]);
+    machine.politeness.delay = millis([1_000, 1_000, 300, 0], chance.below(4));
+    machine.politeness.ip_delay = millis([500, 500, 500, 2_000], chance.below(4));
+    // So long that a host's next visits begin before its last is committed.
+    machine.commit_wait = Duration::from_millis([200, 200, 3_000][chance.below(3) as usize]);
+    machine.archive = chance.below(4) == 0;
+    machine.file_bytes_max = 20_000 + chance.below(200_000);
+    machine.checkpoint_urls = 5 + chance.below(100);
+    machine.sizes = sizes(chance);
+    let fates = fates.clone();
+    machine.fetcher = Box::new(move |fetcher| {
+        let fetcher = fetcher.with_limits(limits());
+        Arc::new(Unsteady { fetcher, fates: fates.clone() })
+    });
+    machine
+}
+
+/// From so little that nothing fits to more than such a crawl needs.
+fn sizes(chance: &mut Chance) -> Sizes {
+    let near_max = [1, 1, 2, 5, 20, 64][chance.below(6) as usize];
+    Sizes {
+        // Longer than the longest visit, and short enough for a visit that hangs to be met.
+        lease_time: Duration::from_secs(60),
+        active_max: 3 + chance.below(20) as usize,
+        front_max: 4 + chance.below(20) as usize,
+        near_max,
+        near_low: chance.below(near_max as u64) as usize,
     }
-    seen.seeds += 1;
-    journal
 }
 
-/// One life that ends badly. Says how.
-async fn die(machine: &Machine, seeds: &[&str], chance: &mut Chance) -> &'static str {
-    let how = match chance.below(5) {
-        0 | 1 => {
-            let time = Duration::from_millis(chance.below(60_000));
-            live_until(machine, seeds, time).await;
-            machine.disk.kill();
-            "killed"
-        }
-        2 => {
-            let time = Duration::from_millis(chance.below(60_000));
-            live_until(machine, seeds, time).await;
-            machine.disk.crash(chance.throw());
-            "power lost"
-        }
-        3 => {
-            machine.disk.fail_after(1 + chance.below(400));
-            match machine.run(seeds).await {
-                Err(EngineError::Port(_)) => {}
-                Ok(Ending::Done) => {} // it was done before so many writes
-                other => panic!("{other:?}"),
-            }
-            if chance.below(2) == 0 {
-                machine.disk.kill()
-            } else {
-                machine.disk.crash(chance.throw())
-            }
-            "died at a write"
-        }
-        _ => {
-            machine.disk.fail_after(1 + chance.below(6));
-            if let Ok(engine) = machine.start(seeds) {
-                // It came up with fewer writes; then it dies soon after.
-                let _ = engine.run().await; // how it ends is not the question here
-            }
-            machine.disk.kill();
-            "died in recovery"
-        }
-    };
-    // What was under way in the old process must be gone before the new one starts.
-    tokio::time::sleep(Duration::from_millis(chance.below(3_000))).await;
-    how
+/// How the lives of one seed's crawler ended.
+#[derive(Debug, Default)]
+struct Lives {
+    deaths: Vec<Timestamp>,
+    ways: BTreeMap<&'static str, u64>,
+    /// Those that were at work when they died.
+    crashes: usize,
 }
 
-async fn live_until(machine: &Machine, seeds: &[&str], time: Duration) {
+impl Lives {
+    /// One life that ends badly. Says what it left.
+    async fn die(
+        &mut self,
+        machine: &Machine,
+        seeds: &[&str],
+        nth: u64,
+        chance: &mut Chance,
+    ) -> Left {
+        // The first few die early, so that each has work left; later ones may come to the end.
+        let (millis, writes) =
+            if nth < CRASHES_MIN as u64 { (30_000, 150) } else { (200_000, 800) };
+        let (way, crashed, left) = match chance.below(5) {
+            kind @ 0..=2 => {
+                let time = Duration::from_millis(chance.below(millis));
+                let crashed = live_until(machine, seeds, time).await;
+                let way = if kind < 2 { "killed" } else { "power lost" };
+                (way, crashed, if kind < 2 { Left::All } else { Left::Synced })
+            }
+            3 => {
+                machine.disk.fail_after(1 + chance.below(writes));
+                let crashed = is_death(machine.run(seeds).await);
+                let left = if chance.below(2) == 0 { Left::All } else { Left::Synced };
+                ("died at a write", crashed, left)
+            }
+            _ => {
+                machine.disk.fail_after(1 + chance.below(6));
+                ("died in recovery", is_death(machine.run(seeds).await), Left::All)
+            }
+        };
+        be_gone().await;
+        match left {
+            Left::All => machine.disk.kill(),
+            Left::Synced => machine.disk.crash(chance.throw()),
+        }
+        self.deaths.push(machine.clock.now());
+        *self.ways.entry(way).or_default() += 1;
+        self.crashes += usize::from(crashed);
+        left
+    }
+}
+
+/// A process ends with all its tasks; here they go one after another, each in a turn of its own,
+/// and until then one may still send its request.
+async fn be_gone() {
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Whether it was still at work at that time.
+async fn live_until(machine: &Machine, seeds: &[&str], time: Duration) -> bool {
     let engine = machine.start(seeds).unwrap();
-    let _ = tokio::time::timeout(time, engine.run()).await; // it may end before its time
-}
-
-/// A host's requests from the one that brought its robots.txt on: before, nobody could know
-/// which pause it asks for.
-fn since_rules_are_known(entries: &[Entry], world: &World) -> Vec<Entry> {
-    let is_robots = |entry: &Entry| {
-        let (tls, port) = (entry.tls, entry.port);
-        let (host, target) = (entry.host.to_string(), entry.path.to_string());
-        entry.is_robots() || world.is_robots_hop(&Place { tls, host, port, target })
-    };
-    let mut last_robots: BTreeMap<&str, &Entry> = BTreeMap::new();
-    let mut known = BTreeSet::new();
-    let mut kept = Vec::new();
-    for entry in entries {
-        if is_robots(entry) && !known.contains(&*entry.host) {
-            last_robots.insert(&entry.host, entry);
-            continue;
-        }
-        if known.insert(&*entry.host) {
-            kept.extend(last_robots.remove(&*entry.host).cloned());
-        }
-        kept.push(entry.clone());
-    }
-    kept.sort_by_key(|entry| entry.arrived);
-    kept
-}
-
-/// After each death: what is on the disk is readable, whatever the crawler would say.
-fn look(machine: &Machine, seed: u64) {
-    for n in 0..machine.shards {
-        let folder = format!("archive-{n}");
-        for serial in machine.disk.files(&folder) {
-            let bytes = machine.disk.file(&folder, serial).unwrap();
-            let tail = warc::last_complete(&bytes[..], 0);
-            assert!(
-                tail.is_ok(),
-                "seed {seed}: file {serial} of shard {n} is not readable: {tail:?}"
-            );
-        }
+    match tokio::time::timeout(time, engine.run()).await {
+        Ok(ending) => is_death(ending.map(|ended| ended.ending)),
+        Err(_) => true,
     }
 }
 
-/// At the end: the promises.
-fn judge(
-    machine: &Machine,
-    world: &World,
-    oracle: &simweb::Oracle,
-    deaths: u64,
-    seed: u64,
-    seen: &Mutex<Seen>,
-) {
-    let entries = machine.journal.entries();
-    // Never rude.
-    let delay = machine.politeness.delay.get();
-    let pause = |host: &str| {
-        let homes = [(false, 80), (true, 443)].map(|(tls, port)| Place {
-            tls,
-            port,
-            host: host.to_owned(),
-            target: "/".to_owned(),
-        });
-        let asked = homes.iter().filter_map(|home| world.crawl_delay(home, "lycosa")).max();
-        asked.unwrap_or_default().max(delay)
-    };
-    checks::assert_none(&checks::gaps(&entries, |_| delay));
-    checks::assert_none(&checks::gaps(&since_rules_are_known(&entries, world), pause));
-    checks::assert_none(&checks::address_gaps(
-        &entries,
-        machine.politeness.ip_delay.get(),
-        machine.politeness.ip_connections as usize,
-    ));
-    checks::assert_none(&checks::addresses(&entries, world));
-    checks::assert_none(&checks::robots_obeyed(&entries, world, "lycosa"));
-
-    // Nothing is lost: every accepted URL is visited, refused with a reason, or waits with one.
-    let mut fetched = BTreeMap::new();
-    let mut suspects = BTreeSet::new();
-    let mut books = machine.books().unwrap();
-    let now = machine.clock.now();
-    for books in &mut books {
-        books.store.recover(now, machine.retry()).unwrap();
-        let mut cursor = ScanCursor::default();
-        while !cursor.done {
-            for record in books.store.records(&mut cursor, 1_000).unwrap() {
-                if record.state == State::Queued {
-                    let host = books.store.host(&record.url.host_key()).unwrap();
-                    let waits = host.is_some_and(|row| {
-                        row.state.not_before > now || row.state.last_fault.is_some()
-                    });
-                    let robots = books.store.robots(&record.url.origin()).unwrap();
-                    let closed = robots.is_some_and(|entry| entry.is_unreachable());
-                    assert!(
-                        waits || closed || record.due.is_some(),
-                        "seed {seed}: {} waits and nobody knows why: {record:?}",
-                        record.url
-                    );
-                }
-                if let State::Retired(Retirement::DeadLetter { fault: Fault::Lost, .. }) =
-                    record.state
-                {
-                    suspects.insert(record.url.as_str().to_owned());
-                }
-                fetched.insert(record.url.as_str().to_owned(), record.fetch_count);
-            }
-        }
+/// Whether the disk was what ended it; anything but that and a good end is a bug.
+fn is_death(ending: Result<Ending, EngineError>) -> bool {
+    match ending {
+        Err(EngineError::Port(_)) => true,
+        Ok(Ending::Done) => false,
+        other => panic!("{other:?}"),
     }
-    drop(books);
-
-    // Nothing is stored twice: the archive has one answer for each that the store knows of.
-    let mut stored: BTreeMap<String, u32> = BTreeMap::new();
-    let mut visits = BTreeSet::new();
-    for record in archived(machine) {
-        match record.kind.as_str() {
-            "response" => *stored.entry(record.url).or_default() += 1,
-            "metadata" => {
-                let visit = record.visit.expect("every visit of ours has its number");
-                assert!(visits.insert(visit.clone()), "seed {seed}: visit {visit} is stored twice");
-            }
-            _ => {}
-        }
-    }
-    for (url, count) in &fetched {
-        let copies = stored.get(url).copied().unwrap_or(0);
-        assert_eq!(copies, *count, "seed {seed}: {url} was answered {count} times to the store");
-    }
-
-    // Everything that can be reached is there, but for what was in flight at three deaths.
-    // A damaged body may name a page that never was; it answers 404 and does no harm.
-    let never_was: BTreeSet<String> =
-        entries.iter().filter(|entry| entry.status == 404).map(Entry::url).collect();
-    let missed: Vec<_> = checks::coverage(&entries, world, oracle)
-        .into_iter()
-        .filter(|missed| !suspects.contains(&missed.about))
-        .filter(|missed| {
-            !(missed.what.contains("no link leads there") && never_was.contains(&missed.about))
-        })
-        .collect();
-    checks::assert_none(&missed);
-
-    // Fetched again is allowed after a death, but only what was in flight.
-    let mut answered: BTreeMap<String, u32> = BTreeMap::new();
-    for entry in entries.iter().filter(|entry| !entry.aborted && entry.status != 0) {
-        *answered.entry(entry.url()).or_default() += 1;
-    }
-    let again: u64 = fetched
-        .iter()
-        .map(|(url, count)| answered.get(url).copied().unwrap_or(0).saturating_sub(*count))
-        .map(u64::from)
-        .sum();
-    let mut seen = seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    seen.refetches += again;
-    seen.visits += entries.len() as u64;
-    let most = deaths * machine.concurrency as u64;
-    assert!(again <= most, "seed {seed}: {again} fetched again, {most} were in flight at most");
-}
-
-/// Every record of every archive file, as somebody else would read them: type, URL, visit.
-fn archived(machine: &Machine) -> Vec<Archived> {
-    let mut all = Vec::new();
-    for n in 0..machine.shards {
-        let folder = format!("archive-{n}");
-        for serial in machine.disk.files(&folder) {
-            let bytes = machine.disk.file(&folder, serial).unwrap();
-            let mut reader = warc::Reader::new(&bytes[..]);
-            while let Some(header) = reader.next_record().unwrap() {
-                let field = |name| header.fields.get(name).unwrap_or_default().to_owned();
-                let (kind, url) = (field("WARC-Type"), field("WARC-Target-URI"));
-                let block = reader.block(1 << 26).unwrap().unwrap_or_default();
-                reader.finish().unwrap();
-                let visit = (kind == "metadata")
-                    .then(|| warc::Fields::parse(&block).get("visit").unwrap().to_owned());
-                all.push(Archived { kind, url, visit });
-            }
-        }
-    }
-    all
-}
-
-#[derive(Debug)]
-struct Archived {
-    kind: String,
-    url: String,
-    visit: Option<String>,
 }

@@ -89,6 +89,14 @@ impl Front {
         self.band_of.len()
     }
 
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &HostKey> {
+        self.band_of.keys()
+    }
+
+    pub(crate) fn has(&self, host: &HostKey) -> bool {
+        self.band_of.contains_key(host)
+    }
+
     /// Some hosts did not fit; asks once.
     pub(crate) fn take_overflowed(&mut self) -> bool {
         self.is_empty() && std::mem::take(&mut self.overflowed)

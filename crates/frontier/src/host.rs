@@ -31,6 +31,18 @@ pub enum Touch {
     Lost { at: Timestamp, sent: bool },
 }
 
+impl Touch {
+    /// When its request left, or the latest moment at which it may have.
+    pub(crate) fn sent(&self) -> Option<Timestamp> {
+        match self {
+            Self::Untouched => None,
+            Self::Answered { sent, .. } => Some(*sent),
+            Self::Faulted { sent, .. } => *sent,
+            Self::Lost { at, sent } => sent.then_some(*at),
+        }
+    }
+}
+
 /// Extra pause of one backoff step when the configured delay is smaller.
 const BACKOFF_STEP_MIN: Duration = Duration::from_secs(1);
 

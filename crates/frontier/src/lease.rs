@@ -21,6 +21,16 @@ pub struct FrontierOptions {
     pub politeness: Politeness,
     /// When false, no robots.txt is asked for.
     pub obey_robots: bool,
+    pub sizes: Sizes,
+    /// On resume: no host is visited before its full delay from then is over.
+    pub opened_at: Option<Timestamp>,
+    pub next_visit: u64,
+    pub seed: u64,
+}
+
+/// How much is held in memory, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
     /// A lease that is not renewed for this long is lost.
     pub lease_time: Duration,
     /// Hosts in memory with their queues; about 1 KB each, and the tasks of their near parts.
@@ -30,10 +40,18 @@ pub struct FrontierOptions {
     /// Tasks of one host in memory, and when more are asked for.
     pub near_max: usize,
     pub near_low: usize,
-    /// On resume: no host is visited before its full delay from then is over.
-    pub opened_at: Option<Timestamp>,
-    pub next_visit: u64,
-    pub seed: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            lease_time: Duration::from_secs(15 * 60),
+            active_max: 50_000,
+            front_max: 1_000_000,
+            near_max: 64,
+            near_low: 8,
+        }
+    }
 }
 
 impl FrontierOptions {
@@ -42,11 +60,7 @@ impl FrontierOptions {
             shard,
             politeness: Politeness::default(),
             obey_robots: true,
-            lease_time: Duration::from_secs(15 * 60),
-            active_max: 50_000,
-            front_max: 1_000_000,
-            near_max: 64,
-            near_low: 8,
+            sizes: Sizes::default(),
             opened_at: None,
             next_visit: 1,
             seed: 0,

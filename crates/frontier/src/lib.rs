@@ -19,6 +19,7 @@
 //! Not here: whether robots.txt permits a URL (`engine::stages::gate`), what is new (the store).
 
 mod active;
+mod audit;
 mod back;
 mod front;
 pub mod host;
@@ -101,7 +102,7 @@ impl Frontier {
     pub fn new(options: FrontierOptions) -> Self {
         let hasher = FixedState::with_seed(options.seed);
         Self {
-            front: Front::new(options.front_max, options.seed),
+            front: Front::new(options.sizes.front_max, options.seed),
             hosts: HashMap::with_hasher(hasher.clone()),
             sites: HashMap::with_hasher(hasher.clone()),
             heap: BinaryHeap::new(),
@@ -117,6 +118,12 @@ impl Frontier {
             next_visit: options.next_visit,
             options,
         }
+    }
+
+    /// Other sizes than the usual ones; to be told before anything else.
+    pub fn resize(&mut self, sizes: Sizes) {
+        self.front = Front::new(sizes.front_max, self.options.seed);
+        self.options.sizes = sizes;
     }
 
     // ── what comes in ────────────────────────────────────────────────────────────────────────
@@ -138,7 +145,7 @@ impl Frontier {
             self.know(&host_key, task.key.band);
             return;
         };
-        host.back.offer(task, self.options.near_max);
+        host.back.offer(task, self.options.sizes.near_max);
         if host.phase == Phase::Idle && !host.over_budget {
             let at = host.state.not_before.max(now);
             self.schedule(now, &host_key, at);
@@ -321,7 +328,7 @@ impl Frontier {
         let lease = held.lease;
         let host = self.hosts.get_mut(&lease.host).expect("a leased host is active");
         if let Some(address) = lease.address {
-            addresses.release(address, touch_sent(touch), now);
+            addresses.release(address, visit, touch.sent(), now);
             self.doors.poke(address, now);
         }
         host.uncommitted += 1;
@@ -378,7 +385,7 @@ impl Frontier {
     /// The worker is alive and at it.
     pub fn renew(&mut self, now: Timestamp, visit: VisitId) {
         if let Some(held) = self.leases.get_mut(&visit) {
-            held.expires_at = now + self.options.lease_time;
+            held.expires_at = now + self.options.sizes.lease_time;
         }
     }
 
@@ -426,8 +433,8 @@ impl Frontier {
         let heap = self.heap.peek().map(|Reverse(turn)| turn.at);
         let door = self.doors.wake_at();
         let sleeper = self.asleep.first().map(|(at, _)| *at);
-        let front =
-            (!self.front.is_empty() && self.hosts.len() < self.options.active_max).then_some(now);
+        let front = (!self.front.is_empty() && self.hosts.len() < self.options.sizes.active_max)
+            .then_some(now);
         [heap, door, sleeper, front].into_iter().flatten().min()
     }
 
@@ -449,7 +456,7 @@ impl Frontier {
             self.asleep_until.remove(&host);
             self.front.push(&host, 0);
         }
-        while self.hosts.len() < self.options.active_max {
+        while self.hosts.len() < self.options.sizes.active_max {
             let Some(host_key) = self.front.pop() else { break };
             let mut host = Host {
                 site: host_key.site(),
@@ -467,7 +474,7 @@ impl Frontier {
             self.wants.refill.push(Refill {
                 host: host_key.clone(),
                 after,
-                limit: self.options.near_max,
+                limit: self.options.sizes.near_max,
                 wake: true,
             });
             self.pending += 1;
@@ -484,11 +491,11 @@ impl Frontier {
         addresses: &mut Addresses,
     ) -> Option<Box<Lease>> {
         let host = self.hosts.get_mut(host_key)?;
-        if let Some(after) = host.back.want(self.options.near_low) {
+        if let Some(after) = host.back.want(self.options.sizes.near_low) {
             self.wants.refill.push(Refill {
                 host: host_key.clone(),
                 after,
-                limit: self.options.near_max,
+                limit: self.options.sizes.near_max,
                 wake: false,
             });
         }
@@ -539,8 +546,9 @@ impl Frontier {
                 return None;
             }
         }
+        let visit = VisitId::new(self.options.shard, self.next_visit);
         if let Some(address) = address
-            && let Err(busy) = addresses.reserve(address, now)
+            && let Err(busy) = addresses.reserve(address, visit, now)
         {
             host.phase = Phase::AtDoor;
             self.doors.wait(host_key, address, busy, now, self.options.politeness.ip_delay.get());
@@ -564,10 +572,9 @@ impl Frontier {
             Pick::Rest(_) | Pick::Nothing => unreachable!("handled above"),
         };
         host.phase = Phase::Leased;
-        let visit = VisitId::new(self.options.shard, self.next_visit);
         self.next_visit += 1;
         let lease = Lease { visit, host: host_key.clone(), errand, address, granted_at: now };
-        let expires_at = now + self.options.lease_time;
+        let expires_at = now + self.options.sizes.lease_time;
         self.leases.insert(visit, Held { lease: lease.clone(), expires_at });
         Some(Box::new(lease))
     }
@@ -601,7 +608,7 @@ impl Frontier {
     fn retire(&mut self, host_key: &HostKey) {
         let Some(host) = self.hosts.get(host_key) else { return };
         if host.phase == Phase::Idle && host.is_stored() {
-            if host.over_budget && self.spent.len() < self.options.front_max {
+            if host.over_budget && self.spent.len() < self.options.sizes.front_max {
                 self.spent.insert(host_key.clone());
             }
             self.forget(host_key);
@@ -622,15 +629,6 @@ impl Frontier {
 
 /// When a domain's last pages are under way, its other hosts look again after this.
 const SITE_RECHECK: Duration = Duration::from_secs(1);
-
-fn touch_sent(touch: &Touch) -> bool {
-    matches!(
-        touch,
-        Touch::Answered { .. }
-            | Touch::Faulted { sent: Some(_), .. }
-            | Touch::Lost { sent: true, .. }
-    )
-}
 
 fn counts_as_page(touch: &Touch) -> bool {
     matches!(touch, Touch::Answered { page: true, .. } | Touch::Faulted { page: true, .. })

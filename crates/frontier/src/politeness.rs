@@ -7,7 +7,8 @@
 //! `ip_connections` are under way.
 //!
 //! Always: between the grant of a lease and the news that its request has left (`sent`), nobody
-//! else is let through. A slow connect can therefore never let two requests arrive together.
+//! else is let through. A slow connect can therefore never let two requests arrive together. Who
+//! is inside is known by the visit: when it is over it is out, whatever it has told us before.
 //!
 //! IPv6 counts by /64: one machine may own all of it.
 
@@ -18,7 +19,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use types::{HumanDuration, Timestamp};
+use types::{HumanDuration, ShardId, Timestamp, VisitId};
 
 /// How gently we treat hosts and addresses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,7 +87,7 @@ pub struct Addresses {
     sweep_at: usize,
 }
 
-/// Forgotten doors are swept out when this many are known; a door costs about 50 bytes.
+/// Forgotten doors are swept out when this many are known; a door costs about 100 bytes.
 const DOORS_SWEEP_MIN: usize = 4_096;
 
 /// Added to every pause. A server sees the end of an answer a little later than we do, and the next
@@ -112,12 +113,24 @@ impl From<IpAddr> for AddressKey {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Door {
     next_at: Timestamp,
-    /// Granted, but the request has not left yet.
-    unsent: u32,
-    in_flight: u32,
+    /// Visits with a lease for this address; no more than may be in flight.
+    inside: Vec<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    visit: VisitId,
+    /// Its request has left.
+    sent: bool,
+}
+
+impl Door {
+    fn has_unsent(&self) -> bool {
+        self.inside.iter().any(|inside| !inside.sent)
+    }
 }
 
 /// Not now.
@@ -125,7 +138,7 @@ struct Door {
 pub enum Busy {
     /// The delay is over then.
     Until(Timestamp),
-    /// Somebody must come out first: a request must leave, or an answer must end.
+    /// Somebody must come out first: an answer must end.
     Occupied,
 }
 
@@ -167,10 +180,8 @@ impl Addresses {
     }
 
     /// Takes the door for one request. It must be given back by [`Addresses::release`].
-    pub fn reserve(&mut self, address: IpAddr, now: Timestamp) -> Result<(), Busy> {
-        let door = self.door(address, now)?;
-        door.unsent += 1;
-        door.in_flight += 1;
+    pub fn reserve(&mut self, address: IpAddr, visit: VisitId, now: Timestamp) -> Result<(), Busy> {
+        self.door(address, now)?.inside.push(Inside { visit, sent: false });
         Ok(())
     }
 
@@ -179,40 +190,66 @@ impl Addresses {
         let first = self.opened_at.map_or(Timestamp::ZERO, |opened| opened + delay);
         let key = AddressKey::from(address);
         let door =
-            self.doors.entry(key).or_insert(Door { next_at: first, unsent: 0, in_flight: 0 });
+            self.doors.entry(key).or_insert_with(|| Door { next_at: first, inside: Vec::new() });
         if now < door.next_at {
             return Err(Busy::Until(door.next_at));
         }
-        // Without a delay there is no gap to keep, and requests may leave side by side.
-        if door.in_flight >= connections || (door.unsent > 0 && !delay.is_zero()) {
+        if door.inside.len() >= connections as usize {
             return Err(Busy::Occupied);
+        }
+        // The delay of one that has not left yet has not even begun. Without a delay there is no
+        // gap to keep, and requests may leave side by side.
+        if door.has_unsent() && !delay.is_zero() {
+            return Err(Busy::Until(now + delay));
         }
         Ok(door)
     }
 
     /// The request has left, at that moment.
-    pub fn sent(&mut self, address: IpAddr, at: Timestamp) {
+    pub fn sent(&mut self, address: IpAddr, visit: VisitId, at: Timestamp) {
         let (delay, _) = self.limits(address);
         if let Some(door) = self.doors.get_mut(&AddressKey::from(address)) {
-            door.unsent = door.unsent.saturating_sub(1);
+            if let Some(inside) = door.inside.iter_mut().find(|inside| inside.visit == visit) {
+                inside.sent = true;
+            }
             if !delay.is_zero() {
                 door.next_at = door.next_at.max(at + delay + GAP_SLACK);
             }
         }
     }
 
-    /// The visit is over; `sent` tells whether its request ever left.
-    pub fn release(&mut self, address: IpAddr, sent: bool, now: Timestamp) {
-        if let Some(door) = self.doors.get_mut(&AddressKey::from(address)) {
-            door.in_flight = door.in_flight.saturating_sub(1);
-            if !sent {
-                door.unsent = door.unsent.saturating_sub(1);
-            }
+    /// The visit is over; `sent` tells when its request left, if it did.
+    pub fn release(
+        &mut self,
+        address: IpAddr,
+        visit: VisitId,
+        sent: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        let key = AddressKey::from(address);
+        let is_unsent = |inside: &Inside| inside.visit == visit && !inside.sent;
+        if let Some(at) = sent
+            && self.doors.get(&key).is_some_and(|door| door.inside.iter().any(is_unsent))
+        {
+            // It forgot to tell; the pause holds all the same.
+            self.sent(address, visit, at);
+        }
+        if let Some(door) = self.doors.get_mut(&key) {
+            door.inside.retain(|inside| inside.visit != visit);
         }
         if self.doors.len() >= self.sweep_at {
-            self.doors.retain(|_, door| door.in_flight > 0 || door.next_at > now);
+            self.doors.retain(|_, door| !door.inside.is_empty() || door.next_at > now);
             self.sweep_at = (self.doors.len() * 2).max(DOORS_SWEEP_MIN);
         }
+    }
+
+    /// Visits of that shard that are inside, and where; for audits.
+    pub(crate) fn inside(&self, shard: ShardId) -> impl Iterator<Item = (AddressKey, VisitId)> {
+        let all = self
+            .doors
+            .iter()
+            .flat_map(|(key, door)| door.inside.iter().map(|inside| (*key, inside.visit)));
+        all.filter(move |(_, visit)| visit.shard() == shard)
     }
 }
 
@@ -228,6 +265,10 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn visit(n: u64) -> VisitId {
+        VisitId::new(ShardId(0), n)
+    }
+
     fn doors(connections: u32) -> Addresses {
         let policy = Politeness { ip_connections: connections, ..Politeness::default() };
         Addresses::new(&policy, None).unwrap()
@@ -237,20 +278,39 @@ mod tests {
     fn the_delay_counts_from_the_moment_the_request_left() {
         let mut doors = doors(4);
         let a = address("192.0.2.1");
-        doors.reserve(a, at(0)).unwrap();
-        assert_eq!(doors.reserve(a, at(400)), Err(Busy::Occupied), "it has not left yet");
-        doors.sent(a, at(400));
-        assert_eq!(doors.reserve(a, at(900)), Err(Busy::Until(at(920))));
-        assert_eq!(doors.reserve(a, at(920)), Ok(()));
+        doors.reserve(a, visit(1), at(0)).unwrap();
+        let too_early = Err(Busy::Until(at(900)));
+        assert_eq!(doors.reserve(a, visit(2), at(400)), too_early, "it has not left yet");
+        doors.sent(a, visit(1), at(400));
+        assert_eq!(doors.reserve(a, visit(2), at(900)), Err(Busy::Until(at(920))));
+        assert_eq!(doors.reserve(a, visit(2), at(920)), Ok(()));
+    }
+
+    #[test]
+    fn a_visit_that_never_told_when_its_request_left_is_out_when_it_is_over() {
+        let mut doors = doors(1);
+        let a = address("192.0.2.1");
+        doors.reserve(a, visit(1), at(0)).unwrap();
+        // Its worker died, or its fetcher forgot: the request counts as sent at the latest moment.
+        doors.release(a, visit(1), Some(at(700)), at(700));
+        assert_eq!(doors.reserve(a, visit(2), at(700)), Err(Busy::Until(at(1_220))));
+        assert_eq!(doors.reserve(a, visit(2), at(1_220)), Ok(()));
+        // Late news of the first visit does not speak for the second.
+        doors.sent(a, visit(1), at(1_300));
+        assert_eq!(doors.reserve(a, visit(3), at(9_000)), Err(Busy::Occupied));
+        doors.release(a, visit(1), None, at(9_000));
+        assert_eq!(doors.reserve(a, visit(3), at(9_000)), Err(Busy::Occupied));
+        doors.release(a, visit(2), None, at(9_000));
+        assert_eq!(doors.reserve(a, visit(3), at(9_000)), Ok(()));
     }
 
     #[test]
     fn a_request_that_never_left_frees_the_door_without_a_pause() {
         let mut doors = doors(4);
         let a = address("192.0.2.1");
-        doors.reserve(a, at(0)).unwrap();
-        doors.release(a, false, at(5));
-        assert_eq!(doors.reserve(a, at(5)), Ok(()));
+        doors.reserve(a, visit(1), at(0)).unwrap();
+        doors.release(a, visit(1), None, at(5));
+        assert_eq!(doors.reserve(a, visit(2), at(5)), Ok(()));
     }
 
     #[test]
@@ -258,31 +318,31 @@ mod tests {
         let mut doors = doors(2);
         let a = address("192.0.2.1");
         for n in 0..2 {
-            doors.reserve(a, at(n * 1_000)).unwrap();
-            doors.sent(a, at(n * 1_000));
+            doors.reserve(a, visit(n), at(n * 1_000)).unwrap();
+            doors.sent(a, visit(n), at(n * 1_000));
         }
-        assert_eq!(doors.reserve(a, at(5_000)), Err(Busy::Occupied));
-        doors.release(a, true, at(5_000));
-        assert_eq!(doors.reserve(a, at(5_000)), Ok(()));
+        assert_eq!(doors.reserve(a, visit(2), at(5_000)), Err(Busy::Occupied));
+        doors.release(a, visit(0), Some(at(0)), at(5_000));
+        assert_eq!(doors.reserve(a, visit(2), at(5_000)), Ok(()));
     }
 
     #[test]
     fn an_ipv6_network_is_one_address_and_a_mapped_address_is_its_ipv4() {
         let mut doors = doors(4);
-        doors.reserve(address("2001:db8:1:2::1"), at(0)).unwrap();
-        doors.sent(address("2001:db8:1:2::1"), at(0));
-        assert!(doors.reserve(address("2001:db8:1:2:ffff::9"), at(1)).is_err());
-        assert!(doors.reserve(address("2001:db8:1:3::1"), at(1)).is_ok());
-        doors.reserve(address("192.0.2.1"), at(0)).unwrap();
-        assert!(doors.reserve(address("::ffff:192.0.2.1"), at(0)).is_err());
+        doors.reserve(address("2001:db8:1:2::1"), visit(1), at(0)).unwrap();
+        doors.sent(address("2001:db8:1:2::1"), visit(1), at(0));
+        assert!(doors.reserve(address("2001:db8:1:2:ffff::9"), visit(2), at(1)).is_err());
+        assert!(doors.reserve(address("2001:db8:1:3::1"), visit(2), at(1)).is_ok());
+        doors.reserve(address("192.0.2.1"), visit(3), at(0)).unwrap();
+        assert!(doors.reserve(address("::ffff:192.0.2.1"), visit(4), at(0)).is_err());
     }
 
     #[test]
     fn after_a_restart_every_address_waits_its_full_delay() {
         let mut doors = Addresses::new(&Politeness::default(), Some(at(1_000))).unwrap();
         let a = address("192.0.2.1");
-        assert_eq!(doors.reserve(a, at(1_001)), Err(Busy::Until(at(1_500))));
-        assert_eq!(doors.reserve(a, at(1_500)), Ok(()));
+        assert_eq!(doors.reserve(a, visit(1), at(1_001)), Err(Busy::Until(at(1_500))));
+        assert_eq!(doors.reserve(a, visit(1), at(1_500)), Ok(()));
     }
 
     #[test]
@@ -291,9 +351,9 @@ mod tests {
             Politeness { shared_networks: vec!["198.51.100.0/24".into()], ..Politeness::default() };
         let mut doors = Addresses::new(&policy, None).unwrap();
         let cdn = address("198.51.100.7");
-        doors.reserve(cdn, at(0)).unwrap();
-        doors.sent(cdn, at(0));
-        assert_eq!(doors.reserve(cdn, at(70)), Ok(()));
+        doors.reserve(cdn, visit(1), at(0)).unwrap();
+        doors.sent(cdn, visit(1), at(0));
+        assert_eq!(doors.reserve(cdn, visit(2), at(70)), Ok(()));
         let policy = Politeness { shared_networks: vec!["cdn".into()], ..policy };
         assert!(Addresses::new(&policy, None).unwrap_err().contains("shared_networks"));
     }
@@ -304,9 +364,9 @@ mod tests {
         for n in 0..20_000_u32 {
             let a = IpAddr::V4(std::net::Ipv4Addr::from_bits(0x0b00_0000 + n));
             let now = at(u64::from(n) * 1_000);
-            doors.reserve(a, now).unwrap();
-            doors.sent(a, now);
-            doors.release(a, true, now);
+            doors.reserve(a, visit(1), now).unwrap();
+            doors.sent(a, visit(1), now);
+            doors.release(a, visit(1), Some(now), now);
         }
         assert!(doors.doors.len() <= DOORS_SWEEP_MIN + 1, "{}", doors.doors.len());
     }

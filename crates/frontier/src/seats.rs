@@ -78,6 +78,11 @@ impl Doors {
         None
     }
 
+    /// Everybody who waits at a door.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &HostKey> {
+        self.queues.values().flatten().map(|(host, _)| host)
+    }
+
     pub(crate) fn wake_at(&self) -> Option<Timestamp> {
         self.looks.peek().map(|Reverse((at, _))| *at)
     }

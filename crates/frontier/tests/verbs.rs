@@ -59,6 +59,7 @@ impl Desk {
     /// Answers every wish at once.
     fn serve(&mut self, now: Timestamp) {
         loop {
+            self.frontier.audit(&self.addresses).unwrap();
             let wants = self.frontier.wants(now);
             if wants.is_empty() {
                 return;
@@ -104,7 +105,7 @@ impl Desk {
 
     fn answer(&mut self, lease: &Lease, ended: Timestamp) {
         if let Some(address) = lease.address {
-            self.addresses.sent(address, ended);
+            self.addresses.sent(address, lease.visit, ended);
         }
         let touch = Touch::Answered { sent: ended, ended, status: 200, page: true };
         self.end(lease, ended, &touch);
@@ -113,7 +114,7 @@ impl Desk {
     fn end(&mut self, lease: &Lease, now: Timestamp, touch: &Touch) {
         let id = lease.errand.task().map(|task| task.id);
         if let (Touch::Faulted { sent: Some(sent), .. }, Some(address)) = (touch, lease.address) {
-            self.addresses.sent(address, *sent);
+            self.addresses.sent(address, lease.visit, *sent);
         }
         let addresses = &mut self.addresses;
         self.frontier.settle(now, lease.visit, touch, Fate::Leaves, addresses).unwrap();
@@ -156,7 +157,7 @@ fn many_hosts_go_side_by_side() {
 
 #[test]
 fn a_better_band_goes_first_and_a_huge_queue_stays_on_disk() {
-    let mut desk = Desk::new(|options| options.near_max = 4);
+    let mut desk = Desk::new(|options| options.sizes.near_max = 4);
     for n in 0..50 {
         desk.add(at(0), &format!("http://a.test/{n}"), 3);
     }
@@ -287,7 +288,7 @@ fn after_a_restart_every_host_gets_its_full_pause_first() {
 
 #[test]
 fn a_lost_lease_keeps_the_pause_and_the_url() {
-    let mut desk = Desk::new(|options| options.lease_time = Duration::from_secs(60));
+    let mut desk = Desk::new(|options| options.sizes.lease_time = Duration::from_secs(60));
     desk.add(at(0), "http://a.test/x", 0);
     let lease = desk.next(at(0)).unwrap();
     assert!(desk.frontier.expired(at(59_999)).is_empty());
@@ -295,7 +296,7 @@ fn a_lost_lease_keeps_the_pause_and_the_url() {
     assert_eq!(expired.len(), 1);
     let task = lease.errand.task().unwrap().clone();
     let id = task.id;
-    desk.addresses.sent(lease.address.unwrap(), at(0));
+    desk.addresses.sent(lease.address.unwrap(), lease.visit, at(0));
     let touch = Touch::Lost { at: at(60_000), sent: true };
     let fate = Fate::Stays(Box::new(task));
     desk.frontier.settle(at(60_000), lease.visit, &touch, fate, &mut desk.addresses).unwrap();

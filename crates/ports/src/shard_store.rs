@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
 pub use types::task::{QueueKey, SiteState, Task};
 use types::{
-    CrawlUrl, HostKey, HostState, Origin, Record, ShardId, Site, Timestamp, UrlId, VisitId, WarcRef,
+    CrawlUrl, HostKey, HostState, Origin, Record, ShardId, Site, State, Timestamp, UrlId, VisitId,
+    WarcRef,
 };
 
 use crate::archive::ArchiveEnd;
@@ -155,6 +156,13 @@ pub struct VisitCommit {
 pub struct UrlChange {
     pub key: QueueKey,
     pub record: Record,
+}
+
+impl UrlChange {
+    /// Whether the URL keeps its place in the queue.
+    pub fn stays(&self) -> bool {
+        self.record.state == State::Queued && self.record.due.is_none()
+    }
 }
 
 /// URLs (or news of a robots.txt) from outside the shard's own visits.

@@ -65,7 +65,7 @@ impl World {
             0 => Plan::brief(status).with("retry-after", wait),
             _ => html(Extra::default()),
         };
-        let wait_secs = 1 + hash % 3;
+        let wait_secs = 1 + hash % self.spec.retry_after_secs;
         match fault {
             F::Redirect | F::RedirectAway | F::RedirectChain | F::RedirectFar | F::RedirectLoop => {
                 self.redirect_plan(host, page, fault)
@@ -161,6 +161,10 @@ impl World {
     fn redirect_target(&self, host: &Host, page: u64, fault: FaultKind, hash: u64) -> String {
         match fault {
             FaultKind::RedirectLoop => format!("/loop/{page}/1"),
+            // Nothing is there and no link leads there, but many a robots.txt forbids the way.
+            FaultKind::Redirect if mix(hash, 5).is_multiple_of(4) => {
+                format!("/private/moved/{page}")
+            }
             FaultKind::RedirectAway => {
                 // A host from which others hang is well.
                 let healthy = (self.spec.hosts / HOST_BRANCHES).max(1);

@@ -15,7 +15,7 @@ use types::Timestamp;
 use crate::journal::Entry;
 use crate::oracle::{Expectation, Oracle};
 use crate::truth::{Access, Course, Place, Truth};
-use crate::web::{Dns, Web};
+use crate::web::{Ask, Dns, Web};
 
 /// Something a visitor must not do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,8 +116,14 @@ fn short(entry: &Entry, before: &Entry, pause: Duration, limit: Duration) -> Str
 }
 
 /// Per address: at least `min_gap` from the arrival of a request to the next, and at most
-/// `max_in_flight` at once.
-pub fn address_gaps(entries: &[Entry], min_gap: Duration, max_in_flight: usize) -> Vec<Violation> {
+/// `max_in_flight` at once. A request that was noted late (`late_by`, see [`crate::Journal`])
+/// makes the next one look early, and has the benefit of the doubt.
+pub fn address_gaps(
+    entries: &[Entry],
+    min_gap: Duration,
+    max_in_flight: usize,
+    late_by: impl Fn(Timestamp) -> Duration,
+) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (address, entries) in by(entries, |entry| entry.address) {
         let mut ends: Vec<Timestamp> = Vec::new();
@@ -127,7 +133,7 @@ pub fn address_gaps(entries: &[Entry], min_gap: Duration, max_in_flight: usize) 
                 violations.push(Violation { check, about: address.to_string(), what });
             };
             if let Some(before) = last
-                && entry.arrived.since(before.arrived) < min_gap
+                && entry.arrived.since(before.arrived) + late_by(before.arrived) < min_gap
             {
                 let gap = entry.arrived.since(before.arrived);
                 say(
@@ -155,6 +161,56 @@ pub fn address_gaps(entries: &[Entry], min_gap: Duration, max_in_flight: usize) 
         }
     }
     violations
+}
+
+/// Per host: nobody comes before the moment that a 429 or 503 has named in `Retry-After`. `heard`
+/// tells whether the visitor can know of an answer; one that died with it cannot.
+pub fn retry_after(
+    entries: &[Entry],
+    web: &dyn Web,
+    heard: impl Fn(&Entry) -> bool,
+) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (host, entries) in by(entries, |entry| entry.host.to_string()) {
+        let mut asked: BTreeMap<(bool, u16, &str), u32> = BTreeMap::new();
+        let mut rests: Option<(Timestamp, &Entry)> = None;
+        for &entry in &entries {
+            let times = asked.entry((entry.tls, entry.port, &entry.path)).or_default();
+            if let Some((until, before)) = rests.filter(|(until, _)| entry.arrived < *until) {
+                let (come, until) = (entry.arrived.rfc3339_millis(), until.rfc3339_millis());
+                let what = format!(
+                    "{} came at {come}; {} asked for a rest until {until}",
+                    entry.path, before.path
+                );
+                violations.push(Violation { check: "retry after", about: host.clone(), what });
+            }
+            if !entry.aborted && matches!(entry.status, 429 | 503) && heard(entry) {
+                let until = asked_rest(entry, web, *times);
+                let asked = until.map(|until| (until, entry));
+                rests = rests.into_iter().chain(asked).max_by_key(|(until, _)| *until);
+            }
+            *times += 1;
+        }
+    }
+    violations
+}
+
+/// Until when the answer to this entry asked for a rest.
+fn asked_rest(entry: &Entry, web: &dyn Web, nth: u32) -> Option<Timestamp> {
+    let plan = web.answer(&Ask {
+        host: &entry.host,
+        port: entry.port,
+        tls: entry.tls,
+        target: &entry.path,
+        headers: &[],
+        nth,
+        at: entry.arrived,
+    });
+    let value = plan.header("retry-after")?;
+    match value.parse() {
+        Ok(seconds) => Some(entry.ended? + Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(value).ok().map(Timestamp::from),
+    }
 }
 
 /// URLs that were answered in full more than once with the same status. After a crash that is

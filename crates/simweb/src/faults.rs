@@ -89,7 +89,8 @@ fault_kinds! {
     /// robots.txt ends its lines with a bare CR.
     RobotsCr = "robots-cr", Host, 0.02;
 
-    /// 301, 302, 307 or 308, relative or absolute, to a page of the same host.
+    /// 301, 302, 307 or 308, relative or absolute, to a page of the same host, or to nothing behind
+    /// a path that its robots.txt may forbid.
     Redirect = "redirect", Page, 0.02;
     /// The same to another host.
     RedirectAway = "redirect-away", Page, 0.01;

@@ -5,8 +5,10 @@
 //!
 //! The web should be finite: traps are named ([`Expectation::Trap`]) and not entered.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
 
+use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use crate::truth::{Access, Course, Home, Place, Truth};
@@ -22,6 +24,8 @@ pub struct Rules {
     pub follow_nofollow: bool,
     /// Redirects in a row (`fetch.redirects_max`).
     pub redirects_max: u32,
+    /// URLs on which the crawler gave up for reasons of its own; their links were never seen.
+    pub given_up: BTreeSet<String>,
 }
 
 impl Default for Rules {
@@ -32,6 +36,7 @@ impl Default for Rules {
             agent: "lycosa".to_owned(),
             follow_nofollow: false,
             redirects_max: 5,
+            given_up: BTreeSet::new(),
         }
     }
 }
@@ -73,8 +78,9 @@ pub struct Oracle {
 
 impl Oracle {
     pub fn foretell(web: &dyn Truth, seeds: &[String], rules: &Rules) -> Self {
-        let certain = Walk::new(web, rules, false).run(seeds);
-        let mut expected = Walk::new(web, rules, true).run(seeds);
+        let mut courses = Courses::default();
+        let certain = Walk::new(web, rules, false, &mut courses).run(seeds);
+        let mut expected = Walk::new(web, rules, true, &mut courses).run(seeds);
         for (url, expectation) in &mut expected {
             if !certain.contains_key(url) {
                 *expectation = Expectation::Maybe;
@@ -126,15 +132,19 @@ impl Expectation {
     }
 }
 
+/// What was asked for once; the second walk goes mostly where the first went.
+type Courses = HashMap<Place, Rc<Course>, FixedState>;
+
 struct Walk<'a> {
     web: &'a dyn Truth,
     rules: &'a Rules,
+    courses: &'a mut Courses,
     /// Links that may or may not be seen are taken too.
     doubtful: bool,
     hosts: BTreeSet<String>,
     queue: VecDeque<Step>,
     /// Least redirects with which a URL was taken from the queue.
-    seen: BTreeMap<Place, u32>,
+    seen: HashMap<Place, u32, FixedState>,
     expected: BTreeMap<String, Expectation>,
 }
 
@@ -148,14 +158,15 @@ struct Step {
 }
 
 impl<'a> Walk<'a> {
-    fn new(web: &'a dyn Truth, rules: &'a Rules, doubtful: bool) -> Self {
+    fn new(web: &'a dyn Truth, rules: &'a Rules, doubtful: bool, courses: &'a mut Courses) -> Self {
         Self {
             web,
             rules,
+            courses,
             doubtful,
             hosts: BTreeSet::new(),
             queue: VecDeque::new(),
-            seen: BTreeMap::new(),
+            seen: HashMap::default(),
             expected: BTreeMap::new(),
         }
     }
@@ -166,12 +177,7 @@ impl<'a> Walk<'a> {
             self.queue.push_back(Step { place, depth: 0, hops: 0, seed: true });
         }
         while let Some(step) = self.queue.pop_front() {
-            // A URL that was too many redirects away may be found nearer.
-            if self
-                .seen
-                .get(&step.place)
-                .is_some_and(|&hops| hops <= step.hops || hops <= self.rules.redirects_max)
-            {
+            if self.is_settled(&step.place, step.hops) {
                 continue;
             }
             self.seen.insert(step.place.clone(), step.hops);
@@ -179,6 +185,21 @@ impl<'a> Walk<'a> {
             self.expected.insert(step.place.to_string(), expectation);
         }
         self.expected
+    }
+
+    /// Whether it was walked already. A URL that was too many redirects away may be found nearer.
+    fn is_settled(&self, place: &Place, hops: u32) -> bool {
+        let before = self.seen.get(place);
+        before.is_some_and(|&before| before <= hops || before <= self.rules.redirects_max)
+    }
+
+    fn course(&mut self, place: &Place) -> Rc<Course> {
+        if let Some(known) = self.courses.get(place) {
+            return Rc::clone(known);
+        }
+        let course = Rc::new(self.web.course(place));
+        self.courses.insert(place.clone(), Rc::clone(&course));
+        course
     }
 
     /// What the scope counts by.
@@ -199,6 +220,10 @@ impl<'a> Walk<'a> {
         if step.hops > self.rules.redirects_max {
             return Expectation::Refused { why: "redirects".to_owned() };
         }
+        let given_up = &self.rules.given_up;
+        if !given_up.is_empty() && given_up.contains(&step.place.to_string()) {
+            return Expectation::Maybe;
+        }
         match self.web.home(&step.place) {
             Home::Lives => {}
             Home::Away(why) => return Expectation::Deferred { why: why.to_owned() },
@@ -211,20 +236,19 @@ impl<'a> Walk<'a> {
                 return Expectation::Deferred { why: "robots.txt".to_owned() };
             }
         }
-        match self.web.course(&step.place) {
-            Course::Fails(why) => Expectation::Fails { why: why.to_owned() },
+        match &*self.course(&step.place) {
+            Course::Fails(why) => Expectation::Fails { why: (*why).to_owned() },
             Course::Trap => Expectation::Trap,
             Course::Answers { status, truncated, links, redirect } => {
-                self.follow_redirect(step, redirect);
-                let wanted = links.into_iter().filter(|link| {
-                    (link.certain || self.doubtful)
+                self.follow_redirect(step, redirect.clone());
+                for link in links {
+                    if (link.certain || self.doubtful)
                         && (!link.nofollow || self.rules.follow_nofollow)
-                });
-                let next: Vec<_> = wanted.map(|link| link.to).collect();
-                for place in next {
-                    self.follow(step, place);
+                    {
+                        self.follow(step, &link.to);
+                    }
                 }
-                Expectation::Archived { status, truncated }
+                Expectation::Archived { status: *status, truncated: *truncated }
             }
         }
     }
@@ -241,11 +265,15 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn follow(&mut self, step: &Step, place: Place) {
+    fn follow(&mut self, step: &Step, place: &Place) {
+        if self.is_settled(place, 0) {
+            return;
+        }
         let in_scope =
             self.rules.scope == Scope::Any || self.hosts.contains(&self.unit(&place.host));
         if in_scope && step.depth < self.rules.max_depth {
-            self.queue.push_back(Step { place, depth: step.depth + 1, hops: 0, seed: false });
+            let (place, depth) = (place.clone(), step.depth + 1);
+            self.queue.push_back(Step { place, depth, hops: 0, seed: false });
         }
     }
 }

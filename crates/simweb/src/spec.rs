@@ -39,6 +39,8 @@ pub struct WorldSpec {
     /// Share of hosts whose robots.txt names a Crawl-delay, and how long it is in seconds.
     pub crawl_delay: f64,
     pub crawl_delay_secs: u32,
+    /// Longest `Retry-After` of busy servers, in seconds.
+    pub retry_after_secs: u64,
     /// Share of hosts with a sitemap, named in robots.txt.
     pub sitemaps: f64,
     /// Share of pages whose text changes, and how often in seconds.
@@ -68,6 +70,7 @@ impl Default for WorldSpec {
             robots_rules: 0.5,
             crawl_delay: 0.0,
             crawl_delay_secs: 2,
+            retry_after_secs: 3,
             sitemaps: 0.3,
             changing: 0.0,
             change_secs: 3_600,
@@ -106,6 +109,7 @@ impl WorldSpec {
             self.page_bytes = (700, 1_500);
         }
         self.change_secs = self.change_secs.max(1);
+        self.retry_after_secs = self.retry_after_secs.max(1);
         self
     }
 }

@@ -82,19 +82,26 @@ fn a_long_answer_is_not_forgotten_behind_a_short_one() {
     );
 }
 
+fn on_time(_: Timestamp) -> Duration {
+    Duration::ZERO
+}
+
 #[test]
 fn addresses_have_their_own_pace() {
     let half = Duration::from_millis(500);
     let polite = entries("0-9 a.test / 200\n 0.5-9 b.test / 200");
-    assert_eq!(checks::address_gaps(&polite, half, 2), []);
+    assert_eq!(checks::address_gaps(&polite, half, 2, on_time), []);
     let rude = entries("0-9 a.test / 200\n 0.4-9 b.test / 200\n 1-2 c.test / 200");
     check(
-        &checks::address_gaps(&rude, half, 2),
+        &checks::address_gaps(&rude, half, 2, on_time),
         &expect![[r#"
         address pause: 127.0.1.1: http://b.test/ came 400ms after http://a.test/; 500ms is the least
         address requests: 127.0.1.1: http://c.test/ was one of 3 at once; 2 is the most
     "#]],
     );
+    // The server slept until it noted the first: that may have come a tenth of a second before.
+    let late = |_: Timestamp| Duration::from_millis(100);
+    assert_eq!(checks::address_gaps(&rude[..2], half, 2, late), []);
 }
 
 fn web() -> Fixture {
@@ -270,6 +277,39 @@ fn a_connection_to_a_strange_address_is_told() {
         address: e.test: 10.0.0.1 was connected, which is not its own or not loopback
     "#]],
     );
+}
+
+#[test]
+fn who_comes_before_the_moment_that_was_named_is_told() {
+    let web = Fixture::parse(
+        "--- a.test/busy 503 Retry-After: 10
+         --- a.test/date 429 Retry-After: Thu, 01 Jan 1970 00:01:00 GMT
+         --- a.test/fine
+         f",
+    )
+    .unwrap();
+    let polite = entries(
+        "0-1   a.test /busy 503
+         5-6   b.test /fine 200
+         11-12 a.test /date 429
+         60-61 a.test /fine 200",
+    );
+    assert_eq!(checks::retry_after(&polite, &web, |_| true), []);
+    let rude = entries(
+        "0-1   a.test /busy 503
+         10-11 a.test /date 429
+         12-13 a.test /fine 200
+         59-60 a.test /fine 200",
+    );
+    check(
+        &checks::retry_after(&rude, &web, |_| true),
+        &expect![[r#"
+        retry after: a.test: /date came at 1970-01-01T00:00:10.000Z; /busy asked for a rest until 1970-01-01T00:00:11.000Z
+        retry after: a.test: /fine came at 1970-01-01T00:00:12.000Z; /date asked for a rest until 1970-01-01T00:01:00.000Z
+        retry after: a.test: /fine came at 1970-01-01T00:00:59.000Z; /date asked for a rest until 1970-01-01T00:01:00.000Z
+    "#]],
+    );
+    assert_eq!(checks::retry_after(&rude, &web, |_| false), [], "nobody heard of it");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! the visit is committed, so no more than `crawl.concurrency` visits can be lost by a crash; at
 //! most one job of a kind is under way.
 
+mod audit;
 mod letters;
 mod words;
 
@@ -50,7 +51,7 @@ pub struct Owner {
     shard: ShardId,
     ctx: Arc<Ctx>,
     limits: Arc<Limits>,
-    frontier: Frontier,
+    pub(crate) frontier: Frontier,
     worker: Worker,
     keeper: KeeperHandle,
     replies: mpsc::Receiver<PortResult<Reply>>,
@@ -82,6 +83,8 @@ pub struct Owner {
     archive_bytes: u64,
     activity: u64,
     shown: (i64, i64, i64),
+    /// After each step everything is compared with everything else.
+    pub(crate) audited: bool,
 }
 
 impl Owner {
@@ -120,6 +123,7 @@ impl Owner {
             archive_bytes: parts.archive_bytes,
             activity: 0,
             shown: (0, 0, 0),
+            audited: false,
             ctx,
         }
     }
@@ -132,6 +136,9 @@ impl Owner {
             }
             let mut wants_slot = false;
             let wake_at = self.advance(&mut wants_slot).await;
+            if self.audited {
+                self.audit();
+            }
             let sleep = tokio::time::sleep_until(self.ctx.clock.instant(wake_at));
             tokio::select! {
                 biased;
@@ -291,6 +298,7 @@ impl Owner {
             // Expired before, and settled as lost: what it brings is not ours any more.
             return;
         };
+        self.worker.end(report.visit);
         let mut visit = SettledVisit {
             visit: report.visit,
             host: lease.host.clone(),

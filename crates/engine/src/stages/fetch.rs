@@ -25,7 +25,7 @@ pub async fn fetch(
     let address = request.address;
     let mut on_sent = |at: Timestamp| {
         sent.store(true, std::sync::atomic::Ordering::Relaxed);
-        ctx.addresses.lock().expect("no panic while locked").sent(address, at);
+        ctx.addresses.lock().expect("no panic while locked").sent(address, visit, at);
     };
     tracing::trace!(%visit, url = %request.url, %address, "request");
     ctx.fetcher.fetch(request, &mut on_sent).await

@@ -144,8 +144,11 @@ fn trim(books: &mut Books, lines: &[VisitLine]) -> PortResult<()> {
     books.store.trim_visits(upto)
 }
 
+/// With its URL, if that leaves its place in the queue. One that stays may be under way again by
+/// the time it is committed.
 fn settled(visit: &SettledVisit) -> (VisitId, HostKey, Option<types::UrlId>) {
-    (visit.visit, visit.host.clone(), visit.url.as_ref().map(|change| change.record.url.id()))
+    let leaves = visit.url.as_ref().filter(|change| !change.stays());
+    (visit.visit, visit.host.clone(), leaves.map(|change| change.record.url.id()))
 }
 
 /// Appends the group's records and tells every visit where its answer lies.

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use frontier::{CrawlSettings, Politeness, Scope, ScopeKind};
+use frontier::{CrawlSettings, Politeness, Scope, ScopeKind, Sizes};
 use local::{ArchiveSettings, Disk, MemoryArchive, MemoryKv, Shard, ShardSettings};
 use lycosa_engine::{
     Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock,
 };
-use ports::{Clock, PortResult};
+use ports::{Archive, Clock, Fetcher, PortResult};
 use simweb::{Journal, SimFetcher, SimResolver, Web};
 use types::record::RetryPolicy;
 use types::{Canon, CrawlUrl, ShardId, Timestamp};
@@ -28,8 +28,17 @@ pub struct Machine {
     pub crawl: CrawlSettings,
     pub politeness: Politeness,
     pub concurrency: usize,
+    /// Without it visits leave nothing but their records.
+    pub archive: bool,
     pub file_bytes_max: u64,
     pub latency: Duration,
+    /// How long a settled visit may wait for others before it is committed.
+    pub commit_wait: Duration,
+    /// New URLs between two savings of the filter of seen ones.
+    pub checkpoint_urls: u64,
+    pub sizes: Sizes,
+    /// What stands between the crawler and the web.
+    pub fetcher: Box<dyn Fn(SimFetcher) -> Arc<dyn Fetcher>>,
 }
 
 /// 2026-11-15T20:20:00Z, when the first line of this was written.
@@ -49,8 +58,13 @@ impl Machine {
             crawl: CrawlSettings { scope: ScopeKind::Any, ..CrawlSettings::default() },
             politeness: Politeness::default(),
             concurrency: 16,
+            archive: true,
             file_bytes_max: 1 << 30,
             latency: Duration::ZERO,
+            commit_wait: Duration::from_millis(200),
+            checkpoint_urls: 2_000,
+            sizes: Sizes::default(),
+            fetcher: Box::new(|fetcher| Arc::new(fetcher)),
         }
     }
 
@@ -66,7 +80,7 @@ impl Machine {
             retry: self.retry(),
             redirects_max: 5,
             page_limits: page::Limits::default(),
-            archive: true,
+            archive: self.archive,
             archive_level: 1,
             crawl_id: u128::from(self.seed),
             concurrency: self.concurrency,
@@ -74,26 +88,41 @@ impl Machine {
             max_pages: self.crawl.max_pages,
             max_bytes: None,
             max_time: None,
-            commit_wait: Duration::from_millis(200),
+            commit_wait: self.commit_wait,
             durable: true,
             politeness: self.politeness.clone(),
             seed: self.seed,
         }
     }
 
+    /// Opens the store of one shard.
+    pub fn shard(&self, n: u16) -> PortResult<Shard<MemoryKv>> {
+        let kv = MemoryKv::open(&self.disk, &format!("state-{n}"))?;
+        let mut settings = ShardSettings::small(ShardId(n), self.seed);
+        settings.checkpoint_urls = self.checkpoint_urls;
+        // So small that what does not fit, and what grows, is met in every crawl.
+        settings.recent_urls_max = 1 << 7;
+        settings.host_facts_max = 1 << 3;
+        settings.filter_urls_min = 1 << 8;
+        Shard::open(kv, settings)
+    }
+
     /// Opens the stores of all shards.
     pub fn books(&self) -> PortResult<Vec<Books>> {
         (0..self.shards)
             .map(|n| {
-                let kv = MemoryKv::open(&self.disk, &format!("state-{n}"))?;
-                let settings = ShardSettings::small(ShardId(n), self.seed);
-                let store = Box::new(Shard::open(kv, settings)?);
-                let mut settings = ArchiveSettings::new(ShardId(n), "sim");
-                settings.file_bytes_max = self.file_bytes_max;
-                let archive = MemoryArchive::open(&self.disk, &format!("archive-{n}"), settings)?;
-                Ok(Books { store, archive: Some(Box::new(archive)), sinks: Vec::new() })
+                let store = Box::new(self.shard(n)?);
+                let archive = self.archive.then(|| self.archive(n)).transpose()?;
+                Ok(Books { store, archive, sinks: Vec::new() })
             })
             .collect()
+    }
+
+    fn archive(&self, n: u16) -> PortResult<Box<dyn Archive>> {
+        let mut settings = ArchiveSettings::new(ShardId(n), "sim");
+        settings.file_bytes_max = self.file_bytes_max;
+        let archive = MemoryArchive::open(&self.disk, &format!("archive-{n}"), settings)?;
+        Ok(Box::new(archive))
     }
 
     /// Starts a crawler on this machine.
@@ -106,12 +135,12 @@ impl Machine {
         let fetcher =
             SimFetcher::new(Arc::clone(&self.web), Arc::clone(&clock), self.journal.clone())
                 .with_latency(self.seed, self.latency);
-        Engine::new(
+        let engine = Engine::new(
             opened,
             EngineParts {
                 options: self.options(),
                 clock: self.clock,
-                fetcher: Arc::new(fetcher),
+                fetcher: (self.fetcher)(fetcher),
                 resolver: Arc::new(SimResolver::new(Arc::clone(&self.web), clock)),
                 pool: Pool::Inline,
                 scope: Scope::new(&self.crawl).map_err(EngineError::Setting)?,
@@ -119,7 +148,8 @@ impl Machine {
                 events: Events::default(),
                 threads: false,
             },
-        )
+        )?;
+        Ok(engine.sized(self.sizes).audited())
     }
 
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {

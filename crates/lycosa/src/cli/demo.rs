@@ -196,17 +196,17 @@ fn settings(ready: &Ready, args: &DemoArgs) -> Result<Resolved, Fail> {
     Ok(layers.finish()?)
 }
 
-/// A server on a busy machine notes the end of its answer a little late, so that the pause that
-/// follows looks shorter than it was.
+/// A server on a busy machine notes a request a little late, so that the next one at its address
+/// looks early.
 const NOISE: Duration = Duration::from_millis(50);
 
 fn as_the_servers_saw_it(entries: &[Entry], world: &World, plan: &Plan) -> String {
     let settings = &plan.resolved.settings;
-    let delay = settings.politeness.delay.get().saturating_sub(NOISE);
-    let ip_delay = settings.politeness.ip_delay.get().saturating_sub(NOISE);
+    let delay = settings.politeness.delay.get();
+    let ip_delay = settings.politeness.ip_delay.get();
     let connections = settings.politeness.ip_connections as usize;
     let hosts = checks::gaps(entries, |_| delay).len();
-    let addresses = checks::address_gaps(entries, ip_delay, connections).len();
+    let addresses = checks::address_gaps(entries, ip_delay, connections, |_| NOISE).len();
     let forbidden = checks::robots_obeyed(entries, world, &settings.identity.product).len();
     let smallest = smallest_pause(entries)
         .map_or("none".to_owned(), |gap| format!("{:.3} s", gap.as_secs_f64()));

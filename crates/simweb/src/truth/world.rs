@@ -59,10 +59,12 @@ impl Truth for World {
 }
 
 impl World {
-    /// By construction: the shape of a page's path decides, and no rule names other paths.
+    /// By construction: the shape of a page's path decides, and of other paths only the targets
+    /// of some redirects are named by a rule.
     fn allows(&self, host: &Host, target: &str, product: &str) -> bool {
         let shape = match self.target(host, target) {
             Target::Page(page) => self.shape(host, page),
+            _ if target.starts_with("/private/") => Shape::Private,
             _ => Shape::Plain,
         };
         host.robots.allows(shape, product)
