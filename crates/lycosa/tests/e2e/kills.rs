@@ -96,7 +96,7 @@ impl Life {
         let started = Instant::now();
         let mut child = command.spawn().expect("it starts");
         let stdout = child.stdout.take().expect("it is piped");
-        let (tell, ready) = mpsc::channel();
+        let (tell, ready) = mpsc::sync_channel(1);
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if line.contains("\"event\":\"start\"") {
