@@ -258,7 +258,8 @@ fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> 
     machine.politeness.ip_delay = millis([500, 500, 500, 2_000], chance.below(4));
     // So long that a host's next visits begin before its last is committed.
     machine.commit_wait = Duration::from_millis([200, 200, 3_000][chance.below(3) as usize]);
-    machine.archive = chance.below(4) == 0;
+    // To compress and to read again costs as much as all the rest of a visit.
+    machine.archive = chance.below(6) == 0;
     machine.file_bytes_max = 20_000 + chance.below(200_000);
     machine.checkpoint_urls = 5 + chance.below(100);
     machine.sizes = sizes(chance);
