@@ -43,8 +43,8 @@ fn a_disallowed_page_is_never_requested() {
         &["http://a.test/"],
         expect![[r#"
             00:00      a.test  /robots.txt  200
-            00:01.020  a.test  /            200
-            00:02.040  a.test  /open        200
+            00:01.010  a.test  /            200
+            00:02.020  a.test  /open        200
         "#]],
     );
 }
@@ -66,11 +66,11 @@ fn a_redirect_is_a_visit_of_its_own_with_its_own_robots() {
         &["http://a.test/"],
         expect![[r#"
             00:00      a.test  /robots.txt  404
-            00:01.020  a.test  /            200
-            00:02.040  a.test  /old         301
-            00:03.060  a.test  /away        302
-            00:03.060  b.test  /robots.txt  200
-            00:04.080  a.test  /new         200
+            00:01.010  a.test  /            200
+            00:02.020  a.test  /old         301
+            00:03.030  a.test  /away        302
+            00:03.030  b.test  /robots.txt  200
+            00:04.040  a.test  /new         200
         "#]],
     );
 }
@@ -86,9 +86,9 @@ fn a_busy_server_gets_the_rest_it_asks_for() {
         &["http://a.test/"],
         expect![[r#"
             00:00      a.test  /robots.txt  404
-            00:01.020  a.test  /            503
-            01:18.020  a.test  /            200
-            01:19.040  a.test  /x           200
+            00:01.010  a.test  /            503
+            01:18.010  a.test  /            200
+            01:19.020  a.test  /x           200
         "#]],
     );
 }
@@ -111,10 +111,10 @@ fn a_robots_txt_elsewhere_is_asked_for_under_that_hosts_politeness() {
         expect![[r#"
             00:00      a.test  /robots.txt  301
             00:00      b.test  /robots.txt  200
-            00:01.020  a.test  /            200
-            00:01.020  b.test  /robots.txt  200
-            00:02.040  a.test  /yes         200
-            00:02.040  b.test  /            200
+            00:01.010  a.test  /            200
+            00:01.010  b.test  /robots.txt  200
+            00:02.020  a.test  /yes         200
+            00:02.020  b.test  /            200
         "#]],
     );
 }

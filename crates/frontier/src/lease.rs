@@ -31,7 +31,7 @@ pub struct FrontierOptions {
 /// How much is held in memory, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// A lease that is not renewed for this long is lost.
+    /// A visit that has not come to its end for this long is lost.
     pub lease_time: Duration,
     /// Hosts in memory with their queues; about 1 KB each, and the tasks of their near parts.
     pub active_max: usize,

@@ -382,14 +382,7 @@ impl Frontier {
         }
     }
 
-    /// The worker is alive and at it.
-    pub fn renew(&mut self, now: Timestamp, visit: VisitId) {
-        if let Some(held) = self.leases.get_mut(&visit) {
-            held.expires_at = now + self.options.sizes.lease_time;
-        }
-    }
-
-    /// Leases that nobody has renewed; each must be settled as lost.
+    /// Leases that have run out; each must be settled as lost. Looks at all of them.
     pub fn expired(&self, now: Timestamp) -> Vec<Lease> {
         let late = self.leases.values().filter(|held| held.expires_at <= now);
         late.map(|held| held.lease.clone()).collect()

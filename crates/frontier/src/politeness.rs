@@ -92,7 +92,7 @@ const DOORS_SWEEP_MIN: usize = 4_096;
 
 /// Added to every pause. A server sees the end of an answer a little later than we do, and the next
 /// request perhaps a little earlier after it: this keeps the pause whole as the server sees it.
-pub(crate) const GAP_SLACK: Duration = Duration::from_millis(20);
+pub(crate) const GAP_SLACK: Duration = Duration::from_millis(10);
 
 /// What counts as one address: an IPv4 address, or an IPv6 /64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -282,8 +282,8 @@ mod tests {
         let too_early = Err(Busy::Until(at(900)));
         assert_eq!(doors.reserve(a, visit(2), at(400)), too_early, "it has not left yet");
         doors.sent(a, visit(1), at(400));
-        assert_eq!(doors.reserve(a, visit(2), at(900)), Err(Busy::Until(at(920))));
-        assert_eq!(doors.reserve(a, visit(2), at(920)), Ok(()));
+        assert_eq!(doors.reserve(a, visit(2), at(900)), Err(Busy::Until(at(910))));
+        assert_eq!(doors.reserve(a, visit(2), at(910)), Ok(()));
     }
 
     #[test]
@@ -293,8 +293,8 @@ mod tests {
         doors.reserve(a, visit(1), at(0)).unwrap();
         // Its worker died, or its fetcher forgot: the request counts as sent at the latest moment.
         doors.release(a, visit(1), Some(at(700)), at(700));
-        assert_eq!(doors.reserve(a, visit(2), at(700)), Err(Busy::Until(at(1_220))));
-        assert_eq!(doors.reserve(a, visit(2), at(1_220)), Ok(()));
+        assert_eq!(doors.reserve(a, visit(2), at(700)), Err(Busy::Until(at(1_210))));
+        assert_eq!(doors.reserve(a, visit(2), at(1_210)), Ok(()));
         // Late news of the first visit does not speak for the second.
         doors.sent(a, visit(1), at(1_300));
         assert_eq!(doors.reserve(a, visit(3), at(9_000)), Err(Busy::Occupied));
@@ -353,7 +353,7 @@ mod tests {
         let cdn = address("198.51.100.7");
         doors.reserve(cdn, visit(1), at(0)).unwrap();
         doors.sent(cdn, visit(1), at(0));
-        assert_eq!(doors.reserve(cdn, visit(2), at(70)), Ok(()));
+        assert_eq!(doors.reserve(cdn, visit(2), at(60)), Ok(()));
         let policy = Politeness { shared_networks: vec!["cdn".into()], ..policy };
         assert!(Addresses::new(&policy, None).unwrap_err().contains("shared_networks"));
     }

@@ -134,7 +134,7 @@ fn a_host_is_visited_one_page_at_a_time_with_its_pause_between() {
     assert!(desk.next(at(5_000)).is_none(), "one is in flight");
     desk.answer(&first, at(5_000));
     assert!(desk.next(at(5_999)).is_none(), "the pause is not over");
-    assert_eq!(desk.path(at(6_020)).as_deref(), Some("/2"));
+    assert_eq!(desk.path(at(6_010)).as_deref(), Some("/2"));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_better_band_goes_first_and_a_huge_queue_stays_on_disk() {
         let Errand::Page(task) = &lease.errand else { panic!() };
         paths.push(task.record.url.path().to_owned());
         desk.answer(&lease, now);
-        now = now + Duration::from_millis(1_020);
+        now = now + Duration::from_millis(1_010);
     }
     assert_eq!(paths.len(), 51, "each exactly once");
     assert_eq!(paths[0], "/urgent");
@@ -189,7 +189,7 @@ fn robots_txt_is_asked_for_before_the_first_page_of_an_origin() {
     desk.answer(&lease, at(0));
     desk.frontier.robots_known(at(0), &origin, mark);
     assert!(desk.next(at(6_999)).is_none(), "its Crawl-delay holds from the start");
-    assert_eq!(desk.path(at(7_020)).as_deref(), Some("/x"));
+    assert_eq!(desk.path(at(7_010)).as_deref(), Some("/x"));
 }
 
 #[test]
@@ -253,9 +253,9 @@ fn a_name_that_does_not_resolve_is_the_hosts_failure_and_waits_longer_each_time(
     desk.places.insert(HostKey::new("a.test"), Place::Failed { why: "no such name".into() });
     desk.add(at(0), "http://a.test/", 0);
     assert!(desk.next(at(0)).is_none());
-    assert_eq!(desk.frontier.wake_at(at(0)), Some(at(1_020)));
-    assert!(desk.next(at(1_020)).is_none());
-    assert_eq!(desk.frontier.wake_at(at(1_020)), Some(at(3_040)));
+    assert_eq!(desk.frontier.wake_at(at(0)), Some(at(1_010)));
+    assert!(desk.next(at(1_010)).is_none());
+    assert_eq!(desk.frontier.wake_at(at(1_010)), Some(at(3_020)));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn after_a_restart_every_host_gets_its_full_pause_first() {
     let mut desk = Desk::new(|options| options.opened_at = Some(at(0)));
     desk.add(at(0), "http://a.test/", 0);
     assert!(desk.next(at(999)).is_none());
-    assert!(desk.next(at(1_020)).is_some());
+    assert!(desk.next(at(1_010)).is_some());
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_lost_lease_keeps_the_pause_and_the_url() {
     desk.frontier.settle(at(60_000), lease.visit, &touch, fate, &mut desk.addresses).unwrap();
     desk.frontier.committed(at(60_000), &lease.host, Some(id));
     assert!(desk.next(at(60_999)).is_none());
-    assert_eq!(desk.path(at(61_020)).as_deref(), Some("/x"));
+    assert_eq!(desk.path(at(61_010)).as_deref(), Some("/x"));
 }
 
 #[test]

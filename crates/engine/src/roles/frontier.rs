@@ -77,6 +77,8 @@ pub struct Owner {
     delivered_to: mpsc::Sender<(ShardId, u64)>,
     scan: Scan,
     mode: Mode,
+    /// When leases are looked through next.
+    expire_at: Timestamp,
     /// The books, when they are closed.
     closed: Option<Books>,
     /// Bytes in this shard's archive, as counted already.
@@ -119,6 +121,7 @@ impl Owner {
             delivered_to,
             scan: Scan { wanted: true, after: None },
             mode: Mode::Running,
+            expire_at: Timestamp::ZERO,
             closed: None,
             archive_bytes: parts.archive_bytes,
             activity: 0,
@@ -283,6 +286,10 @@ impl Owner {
     }
 
     fn expire(&mut self, now: Timestamp) {
+        if now < self.expire_at {
+            return;
+        }
+        self.expire_at = now + EXPIRY_TICK;
         for lease in self.frontier.expired(now) {
             tracing::warn!(visit = %lease.visit, host = %lease.host, "lease expired");
             self.on_report(crate::life::lost(&lease, now, true));

@@ -22,8 +22,11 @@ const MANNERS: Manners =
 const CONCURRENCY: u64 = 64;
 /// Deaths at each named point, for every day.
 const EACH: u64 = 5;
+/// A name for `LYCOSA_FAILPOINT`, and the last time it may be.
+type Point = (&'static str, u64);
+
 /// The points of `LYCOSA_FAILPOINT`, and up to which time it comes there a life may go on.
-const POINTS: [(&str, u64); 9] = [
+const POINTS: [Point; 9] = [
     ("warc_append", 40),
     ("before_commit", 8),
     ("after_commit", 8),
@@ -182,6 +185,27 @@ impl Chronicle {
     }
 }
 
+impl Chronicle {
+    fn deaths(&self) -> u32 {
+        self.kills + self.points.values().sum::<u32>()
+    }
+}
+
+impl std::fmt::Display for Chronicle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kills, points, recoveries, tails, .. } = self;
+        let millis = |time: Duration| time.as_secs_f64() * 1e3;
+        let mean = millis(recoveries.iter().sum::<Duration>()) / recoveries.len().max(1) as f64;
+        let most = millis(recoveries.iter().max().copied().unwrap_or_default());
+        write!(
+            f,
+            "{kills} kills at random, {points:?} at named points; {tails} files had a tail to cut; \
+             from the start of a process to its settled past {mean:.0} ms on average, {most:.0} ms \
+             at most"
+        )
+    }
+}
+
 /// Numbers from a seed, the same each time.
 struct Dice(u64);
 
@@ -195,90 +219,98 @@ impl Dice {
 
 #[test]
 fn killed_again_and_again_it_loses_nothing_and_stays_polite() {
+    killed_again_and_again("fjall");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn killed_again_and_again_on_rocksdb_it_loses_nothing_and_stays_polite() {
+    killed_again_and_again("rocksdb");
+}
+
+fn killed_again_and_again(engine: &str) {
     let spec = spec();
     let site = Site::world(&spec);
     let random = number("LYCOSA_KILLS", 50) as u32;
     let each = number("LYCOSA_KILLS_EACH", EACH) as u32;
-    let mut dice = Dice(number("LYCOSA_KILLS_SEED", 1));
-    let mut chronicle = Chronicle::default();
     let points = if cfg!(feature = "failpoints") { &POINTS[..] } else { &[] };
     if points.is_empty() {
         println!("built without the feature `failpoints`: kills at random only");
     }
-
-    let mut first = lycosa(site.path());
-    first.args(["crawl", "-o", "crawl", "--scope", "any", "--depth", "10000"]);
-    first.args(MANNERS.words()).args(site.flags()).args(&site.ready.seed_urls);
-    first.args(["-c", &CONCURRENCY.to_string(), "-s", "store.shards=2"]);
-    first.args(["-s", "store.checkpoint_urls=40", "-s", "archive.file_bytes_max=300KB"]);
-    first.args(["-s", "crawl.patience=20s"]);
-    let end = Life::start(first, &site).end(&site, 30, Duration::from_secs(60));
-    chronicle.record(&site, None, end);
-
-    let resume = || {
-        let mut command = lycosa(site.path());
-        command.args(["resume", "crawl"]);
-        command
-    };
-    let rounds = 4 * each;
-    for round in 0..rounds {
-        let due = random * (round + 1) / each;
-        while chronicle.kills < due.min(random) {
-            // Some die before they have asked for anything.
-            let (requests, time) = match dice.below(6) {
-                0 => (u64::MAX, Duration::from_millis(dice.below(400))),
-                _ => (1 + dice.below(60), Duration::from_secs(60)),
-            };
-            let end = Life::start(resume(), &site).end(&site, requests, time);
-            chronicle.record(&site, None, end);
-        }
-        for &(point, times) in points {
-            if chronicle.points.get(point).copied().unwrap_or(0) >= each {
-                continue;
-            }
-            let mut command = resume();
-            command.env("LYCOSA_FAILPOINT", format!("{point}:{}", 1 + dice.below(times)));
-            let end = Life::start(command, &site).end(&site, LIFE_MAX, Duration::from_secs(60));
-            chronicle.record(&site, Some(point), end);
-        }
-    }
+    let chronicle = lives(&site, engine, points, random, each);
     let before = site.live_journal().requests();
-    Ran::from(resume().output().expect("it starts")).exits(0);
+    Ran::from(resume(&site).output().expect("it starts")).exits(0);
 
     let entries = site.journal();
     let world = site.truth(&spec);
     let oracle = world.oracle(&site.ready.seed_urls, &Rules::default());
     let archive = Archive::read(&site.dir());
-    let Chronicle { kills, points: named, recoveries, tails, .. } = chronicle;
-    let deaths = kills + named.values().sum::<u32>();
     let again = fetched_again(&entries, &archive);
-    let (slowest, sum) = (recoveries.iter().max(), recoveries.iter().sum::<Duration>());
-    println!("{kills} kills at random, {named:?} at named points");
+    let most = u64::from(chronicle.deaths()) * CONCURRENCY;
+    println!("{engine}: {chronicle}");
     println!(
-        "{} requests ({} after the last death), {} pages kept in {} files; {tails} files had a tail \
-         to cut",
+        "{} requests ({} after the last death), {} pages kept in {} files; {again} fetched again, \
+         {most} were in flight at most",
         entries.len(),
         entries.len() as u64 - before,
         archive.answers.len(),
         archive.files
     );
-    println!("{again} pages fetched again; {} were in flight at most", deaths as u64 * CONCURRENCY);
-    println!(
-        "from the start of the process to the settled past: {:.0} ms on average, {:.0} ms at most",
-        sum.as_secs_f64() * 1e3 / recoveries.len().max(1) as f64,
-        slowest.copied().unwrap_or_default().as_secs_f64() * 1e3
-    );
 
     judge::polite(&site, &entries, &world, MANNERS);
     judge::complete(&entries, &world, &oracle);
     archive.holds(&oracle, &world);
-    assert!(again <= u64::from(deaths) * CONCURRENCY, "{again} pages were fetched again");
-    assert!(kills >= random, "{kills} kills at random");
+    assert!(again <= most, "{again} pages were fetched again");
+    assert!(chronicle.kills >= random, "{} kills at random", chronicle.kills);
     for (point, _) in points {
-        let count = named.get(point).copied().unwrap_or(0);
+        let count = chronicle.points.get(point).copied().unwrap_or(0);
         assert!(count >= each, "{point}: only {count} deaths");
     }
     assert!(archive.answers.len() as u64 * 5 >= spec.pages * 4, "a large crawl");
+}
+
+/// All lives but the last, which ends well.
+fn lives(site: &Site, engine: &str, points: &[Point], random: u32, each: u32) -> Chronicle {
+    let mut dice = Dice(number("LYCOSA_KILLS_SEED", 1));
+    let mut chronicle = Chronicle::default();
+    let mut first = lycosa(site.path());
+    first.args(["crawl", "-o", "crawl", "--scope", "any", "--depth", "10000"]);
+    first.args(MANNERS.words()).args(site.flags()).args(&site.ready.seed_urls);
+    first.args(["-c", &CONCURRENCY.to_string(), "-s", "store.shards=2"]);
+    first.args(["-s", "store.checkpoint_urls=40", "-s", "archive.file_bytes_max=300KB"]);
+    first.args(["-s", "crawl.patience=20s", "-s", &format!("store.engine={engine}")]);
+    let end = Life::start(first, site).end(site, 30, Duration::from_secs(60));
+    chronicle.record(site, None, end);
+
+    // A point that a life did not come to gets more rounds.
+    for round in 0..4 * each {
+        let due = (random * (round + 1) / each).min(random);
+        while chronicle.kills < due {
+            // Some die before they have asked for anything.
+            let (requests, time) = match dice.below(6) {
+                0 => (u64::MAX, Duration::from_millis(dice.below(400))),
+                _ => (1 + dice.below(60), Duration::from_secs(60)),
+            };
+            let end = Life::start(resume(site), site).end(site, requests, time);
+            chronicle.record(site, None, end);
+        }
+        for &(point, times) in points {
+            if chronicle.points.get(point).copied().unwrap_or(0) >= each {
+                continue;
+            }
+            let mut command = resume(site);
+            command.env("LYCOSA_FAILPOINT", format!("{point}:{}", 1 + dice.below(times)));
+            let end = Life::start(command, site).end(site, LIFE_MAX, Duration::from_secs(60));
+            chronicle.record(site, Some(point), end);
+        }
+    }
+    chronicle
+}
+
+fn resume(site: &Site) -> Command {
+    let mut command = lycosa(site.path());
+    command.args(["resume", "crawl"]);
+    command
 }
 
 /// Answers that were sent in full and are not kept.
