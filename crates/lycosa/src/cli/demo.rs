@@ -247,11 +247,13 @@ fn next_commands(plan: &Plan, entries: &[Entry]) -> String {
     let dir = plan.dir.root().display();
     let page = entries.iter().rfind(|entry| entry.status == 200 && !entry.is_robots());
     let url = page.map_or("URL".to_owned(), Entry::url);
+    // As we were called: whoever tries the demo has not installed anything.
+    let lycosa = std::env::args().next().unwrap_or_else(|| "lycosa".to_owned());
     format!(
         "the crawl is in {dir}; try next:\n  \
-         lycosa explain {dir} '{url}'\n  \
-         lycosa status {dir}\n  \
-         lycosa warc ls {dir}/archive/*.warc.gz | head\n  \
-         lycosa crawl https://example.org/ --contact you@example.org --limit 10"
+         {lycosa} explain {dir} '{url}'\n  \
+         {lycosa} status {dir}\n  \
+         {lycosa} warc ls {dir}/archive/*.warc.gz | head\n  \
+         {lycosa} crawl https://example.org/ --contact you@example.org --limit 10"
     )
 }
