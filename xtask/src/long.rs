@@ -14,7 +14,7 @@ pub fn kills(repo: &Repo, mut args: Args) -> Result<()> {
     let kills = args.number("--kills")?.unwrap_or(500);
     let pages = args.number("--pages")?.unwrap_or(50_000);
     args.end()?;
-    let each = (kills / 10).max(5);
+    let each = (kills / 50).max(5);
     let sizes =
         [("KILLS", kills), ("KILLS_EACH", each), ("KILLS_PAGES", pages), ("KILLS_HOSTS", 1_500)];
     run(repo, "kills::", &sizes)

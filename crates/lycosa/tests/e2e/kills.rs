@@ -141,6 +141,8 @@ impl Life {
 #[derive(Default)]
 struct Chronicle {
     kills: u32,
+    /// A life came to a good end.
+    done: bool,
     points: BTreeMap<&'static str, u32>,
     recoveries: Vec<Duration>,
     /// Sizes of the WARC files when they were last looked at.
@@ -173,6 +175,8 @@ impl Chronicle {
         match (status.signal(), point) {
             (Some(ABORTED), Some(point)) => *self.points.entry(point).or_default() += 1,
             (Some(KILLED), _) => self.kills += 1,
+            // Nothing is left to do; whether it died often enough is seen at the end.
+            _ if status.success() => self.done = true,
             _ => {
                 let said = std::fs::read_to_string(site.path().join("stderr.txt"));
                 let said = said.unwrap_or_default();
@@ -279,13 +283,15 @@ fn lives(site: &Site, engine: &str, points: &[Point], random: u32, each: u32) ->
     first.args(["-c", &CONCURRENCY.to_string(), "-s", "store.shards=2"]);
     first.args(["-s", "store.checkpoint_urls=40", "-s", "archive.file_bytes_max=300KB"]);
     first.args(["-s", "crawl.patience=20s", "-s", &format!("store.engine={engine}")]);
+    // Asked for again and again, so that there is always one to die at.
+    first.args(["-s", "robots.ttl=20s"]);
     let end = Life::start(first, site).end(site, 30, Duration::from_secs(60));
     chronicle.record(site, None, end);
 
     // A point that a life did not come to gets more rounds.
     for round in 0..4 * each {
         let due = (random * (round + 1) / each).min(random);
-        while chronicle.kills < due {
+        while chronicle.kills < due && !chronicle.done {
             // Some die before they have asked for anything.
             let (requests, time) = match dice.below(6) {
                 0 => (u64::MAX, Duration::from_millis(dice.below(400))),
@@ -295,7 +301,7 @@ fn lives(site: &Site, engine: &str, points: &[Point], random: u32, each: u32) ->
             chronicle.record(site, None, end);
         }
         for &(point, times) in points {
-            if chronicle.points.get(point).copied().unwrap_or(0) >= each {
+            if chronicle.done || chronicle.points.get(point).copied().unwrap_or(0) >= each {
                 continue;
             }
             let mut command = resume(site);
