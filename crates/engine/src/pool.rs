@@ -131,8 +131,8 @@ mod tests {
         let there = pool.run(|| std::thread::current().id()).await.expect("it lives");
         assert_ne!(here, there);
         for _ in 0..100 {
-            let died = pool.run(|| panic!("as planned")).await.map(|()| ()).expect_err("it dies");
-            assert_eq!(died.0, "as planned");
+            let died: Result<(), Died> = pool.run(|| panic!("as planned")).await;
+            assert_eq!(died.expect_err("it dies").0, "as planned");
         }
         assert_eq!(pool.run(|| 7).await.expect("the threads live on"), 7);
     }

@@ -346,6 +346,9 @@ impl Connection {
             let mut tape = self.tape.lock();
             if tape.open_gate() {
                 drop(tape);
+                // The time is taken when it has left: if we are put aside in between, the next
+                // request to this address waits the longer.
+                self.drive(cx);
                 sent(self.clock.now());
                 continue;
             }

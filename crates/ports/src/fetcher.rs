@@ -16,7 +16,7 @@ use types::{CrawlUrl, Fault, Refusal, Timestamp, Validators};
 pub trait Fetcher: Send + Sync {
     /// Makes the request and waits for its end, bounded in time and bytes.
     ///
-    /// `sent` is called once, at the moment the request's first byte leaves; not at all if it
+    /// `sent` is called once, at the moment the request's first byte has left; not at all if it
     /// never does. Dropping the future ends the exchange and closes its connection.
     async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange;
 }
