@@ -83,8 +83,9 @@ pub struct Arrival<'a> {
     pub connection: u64,
 }
 
-/// After a sleep there is much to note at once.
-const WAKING_UP: Duration = Duration::from_millis(3);
+/// After a sleep there is much to note at once: as long as it may take until the next sleep would
+/// be noticed.
+const WAKING_UP: Duration = Duration::from_millis(6);
 
 /// The journal; clones write into the same book.
 #[derive(Clone)]
@@ -201,7 +202,12 @@ impl Journal {
 
     /// The server was asleep in that time: whatever came then was noted at its end.
     pub fn asleep(&self, from: Timestamp, until: Timestamp) {
-        self.book().asleep.push((from, until));
+        let asleep = &mut self.book().asleep;
+        match asleep.last_mut() {
+            // What came in the first sleep may be noted after the second.
+            Some(last) if from <= last.1 + WAKING_UP => last.1 = until,
+            _ => asleep.push((from, until)),
+        }
     }
 
     /// By how much a request that was noted at this moment may have come earlier.

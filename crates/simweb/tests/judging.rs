@@ -357,3 +357,15 @@ async fn a_journal_reads_back_from_its_file() {
     std::fs::write(&path, &text[..text.len() - 20]).unwrap();
     assert_eq!(Journal::read(&path).unwrap().len(), 1);
 }
+
+#[test]
+fn a_request_that_was_noted_after_a_sleep_may_have_come_at_its_beginning() {
+    let journal = Journal::new(Arc::new(lycosa_simweb::clock::ServerClock::new()));
+    let at = |millis: u64| Timestamp::from_secs(1_000) + Duration::from_millis(millis);
+    journal.asleep(at(0), at(10));
+    journal.asleep(at(12), at(30));
+    journal.asleep(at(100), at(120));
+    let late = |millis: u64| journal.late_by(at(millis)).as_millis();
+    assert_eq!((late(9), late(11), late(33)), (9, 11, 33), "two sleeps in a row are one");
+    assert_eq!((late(50), late(99), late(110), late(121), late(130)), (0, 0, 10, 21, 0));
+}
