@@ -79,7 +79,10 @@ async fn fetch(args: &FetchArgs, settings: &Settings) -> Outcome {
     };
     let pause = settings.politeness.delay.get();
     let asked = group.crawl_delay().map_or(Duration::ZERO, Duration::from_secs_f64);
-    tokio::time::sleep(pause.max(asked.min(settings.politeness.crawl_delay_max.get()))).await;
+    if asked > pause {
+        eprintln!("lycosa: waiting {} s, the Crawl-delay of {}", asked.as_secs_f64(), url.origin());
+    }
+    tokio::time::sleep(pause.max(asked)).await;
 
     let (address, exchange) = visitor.get(&url, Purpose::Page).await?;
     tell(args, &url, address, robots, &exchange)
