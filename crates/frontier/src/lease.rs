@@ -111,9 +111,9 @@ pub enum Place {
 
 #[derive(Debug)]
 pub enum Next {
-    /// Go now.
+    /// Go, at the moment that the lease names.
     Visit(Box<Lease>),
-    /// Nothing may go before then; none when nothing is known to wait.
+    /// Nothing is to be leased before then; none when nothing is known to wait.
     Wait(Option<Timestamp>),
 }
 
@@ -126,6 +126,8 @@ pub struct Lease {
     /// The one address that may be connected; none when nothing is to be sent.
     pub address: Option<IpAddr>,
     pub granted_at: Timestamp,
+    /// The request leaves then, or later: host and address have had their pauses.
+    pub not_before: Timestamp,
 }
 
 #[derive(Debug, Clone)]

@@ -293,22 +293,23 @@ impl Frontier {
         std::mem::take(&mut self.wants)
     }
 
-    /// The next visit that may go now.
-    pub fn next(&mut self, now: Timestamp, addresses: &mut Addresses) -> Next {
+    /// The next visit that may go within `ahead` from now; its lease says when.
+    pub fn next(&mut self, now: Timestamp, ahead: Duration, addresses: &mut Addresses) -> Next {
+        let by = now + ahead;
         loop {
-            if let Some(host) = self.doors.next(now, addresses) {
-                if let Some(lease) = self.consider(&host, now, addresses) {
+            if let Some(host) = self.doors.next(by, addresses) {
+                if let Some(lease) = self.consider(&host, now, by, addresses) {
                     return Next::Visit(lease);
                 }
                 continue;
             }
             match self.heap.peek() {
-                Some(Reverse(turn)) if turn.at <= now => {}
-                _ => return Next::Wait(self.wake_at(now)),
+                Some(Reverse(turn)) if turn.at <= by => {}
+                _ => return Next::Wait(self.look_at(now, ahead)),
             }
             let Some(Reverse(turn)) = self.heap.pop() else { continue };
             if self.is_current(&turn)
-                && let Some(lease) = self.consider(&turn.host, now, addresses)
+                && let Some(lease) = self.consider(&turn.host, now, by, addresses)
             {
                 return Next::Visit(lease);
             }
@@ -417,14 +418,19 @@ impl Frontier {
 
     /// The soonest moment at which anything could happen by itself.
     pub fn wake_at(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.look_at(now, Duration::ZERO)
+    }
+
+    /// The same for somebody who looks `ahead`.
+    fn look_at(&mut self, now: Timestamp, ahead: Duration) -> Option<Timestamp> {
         while let Some(Reverse(turn)) = self.heap.peek() {
             if self.is_current(turn) {
                 break;
             }
             self.heap.pop();
         }
-        let heap = self.heap.peek().map(|Reverse(turn)| turn.at);
-        let door = self.doors.wake_at();
+        let heap = self.heap.peek().map(|Reverse(turn)| turn.at - ahead);
+        let door = self.doors.wake_at().map(|at| at - ahead);
         let sleeper = self.asleep.first().map(|(at, _)| *at);
         let front = (!self.front.is_empty() && self.hosts.len() < self.options.sizes.active_max)
             .then_some(now);
@@ -475,12 +481,13 @@ impl Frontier {
         }
     }
 
-    /// The host's time has come: what can it do? Everything that ends without a lease leaves the
-    /// host in another phase.
+    /// The host's time comes not later than `by`: what can it do then? Everything that ends
+    /// without a lease leaves the host in another phase.
     fn consider(
         &mut self,
         host_key: &HostKey,
         now: Timestamp,
+        by: Timestamp,
         addresses: &mut Addresses,
     ) -> Option<Box<Lease>> {
         let host = self.hosts.get_mut(host_key)?;
@@ -492,7 +499,7 @@ impl Frontier {
                 wake: false,
             });
         }
-        let pick = match host.pick(now, self.options.obey_robots) {
+        let pick = match host.pick(by, self.options.obey_robots) {
             Pick::Rest(at) => {
                 self.schedule(now, host_key, at);
                 return None;
@@ -509,7 +516,7 @@ impl Frontier {
             }
             pick => pick,
         };
-        let (address, refusal) = match host.place_now(now) {
+        let (address, refusal) = match host.place_now(by) {
             PlaceNow::Unknown => {
                 host.phase = Phase::Resolving;
                 self.pending += 1;
@@ -534,18 +541,23 @@ impl Frontier {
                     host.phase = Phase::Idle;
                     self.retire(host_key);
                 } else {
-                    self.schedule(now, host_key, now + SITE_RECHECK);
+                    self.schedule(now, host_key, by + SITE_RECHECK);
                 }
                 return None;
             }
         }
         let visit = VisitId::new(self.options.shard, self.next_visit);
-        if let Some(address) = address
-            && let Err(busy) = addresses.reserve(address, visit, now)
-        {
-            host.phase = Phase::AtDoor;
-            self.doors.wait(host_key, address, busy, now, self.options.politeness.ip_delay.get());
-            return None;
+        let mut not_before = host.state.not_before.max(now);
+        if let Some(address) = address {
+            match addresses.reserve(address, visit, by) {
+                Ok(free_at) => not_before = not_before.max(free_at),
+                Err(busy) => {
+                    let delay = self.options.politeness.ip_delay.get();
+                    host.phase = Phase::AtDoor;
+                    self.doors.wait(host_key, address, busy, by, delay);
+                    return None;
+                }
+            }
         }
         let errand = match pick {
             Pick::Page(key) => {
@@ -566,7 +578,8 @@ impl Frontier {
         };
         host.phase = Phase::Leased;
         self.next_visit += 1;
-        let lease = Lease { visit, host: host_key.clone(), errand, address, granted_at: now };
+        let host = host_key.clone();
+        let lease = Lease { visit, host, errand, address, granted_at: now, not_before };
         let expires_at = now + self.options.sizes.lease_time;
         self.leases.insert(visit, Held { lease: lease.clone(), expires_at });
         Some(Box::new(lease))

@@ -174,24 +174,31 @@ impl Addresses {
         }
     }
 
-    /// Whether [`Addresses::reserve`] would let somebody through now.
-    pub fn peek(&mut self, address: IpAddr, now: Timestamp) -> Result<(), Busy> {
-        self.door(address, now).map(|_| ())
+    /// Whether [`Addresses::reserve`] would let somebody through.
+    pub fn peek(&mut self, address: IpAddr, by: Timestamp) -> Result<(), Busy> {
+        self.door(address, by).map(|_| ())
     }
 
-    /// Takes the door for one request. It must be given back by [`Addresses::release`].
-    pub fn reserve(&mut self, address: IpAddr, visit: VisitId, now: Timestamp) -> Result<(), Busy> {
-        self.door(address, now)?.inside.push(Inside { visit, sent: false });
-        Ok(())
+    /// Takes the door for one request, which leaves not before the moment returned; that is `by`
+    /// at the latest. It must be given back by [`Addresses::release`].
+    pub fn reserve(
+        &mut self,
+        address: IpAddr,
+        visit: VisitId,
+        by: Timestamp,
+    ) -> Result<Timestamp, Busy> {
+        let door = self.door(address, by)?;
+        door.inside.push(Inside { visit, sent: false });
+        Ok(door.next_at)
     }
 
-    fn door(&mut self, address: IpAddr, now: Timestamp) -> Result<&mut Door, Busy> {
+    fn door(&mut self, address: IpAddr, by: Timestamp) -> Result<&mut Door, Busy> {
         let (delay, connections) = self.limits(address);
         let first = self.opened_at.map_or(Timestamp::ZERO, |opened| opened + delay);
         let key = AddressKey::from(address);
         let door =
             self.doors.entry(key).or_insert_with(|| Door { next_at: first, inside: Vec::new() });
-        if now < door.next_at {
+        if by < door.next_at {
             return Err(Busy::Until(door.next_at));
         }
         if door.inside.len() >= connections as usize {
@@ -200,7 +207,7 @@ impl Addresses {
         // The delay of one that has not left yet has not even begun. Without a delay there is no
         // gap to keep, and requests may leave side by side.
         if door.has_unsent() && !delay.is_zero() {
-            return Err(Busy::Until(now + delay));
+            return Err(Busy::Until(by + delay));
         }
         Ok(door)
     }
@@ -283,7 +290,22 @@ mod tests {
         assert_eq!(doors.reserve(a, visit(2), at(400)), too_early, "it has not left yet");
         doors.sent(a, visit(1), at(400));
         assert_eq!(doors.reserve(a, visit(2), at(900)), Err(Busy::Until(at(910))));
-        assert_eq!(doors.reserve(a, visit(2), at(910)), Ok(()));
+        assert!(doors.reserve(a, visit(2), at(910)).is_ok());
+    }
+
+    #[test]
+    fn a_door_can_be_taken_for_a_moment_that_is_to_come() {
+        let mut doors = doors(4);
+        let a = address("192.0.2.1");
+        assert!(doors.reserve(a, visit(1), at(0)).is_ok());
+        doors.sent(a, visit(1), at(0));
+        assert_eq!(doors.reserve(a, visit(2), at(500)), Err(Busy::Until(at(510))));
+        assert_eq!(
+            doors.reserve(a, visit(2), at(600)),
+            Ok(at(510)),
+            "it goes at 510 ms, not earlier"
+        );
+        assert_eq!(doors.reserve(a, visit(3), at(600)), Err(Busy::Until(at(1_100))));
     }
 
     #[test]
@@ -294,14 +316,14 @@ mod tests {
         // Its worker died, or its fetcher forgot: the request counts as sent at the latest moment.
         doors.release(a, visit(1), Some(at(700)), at(700));
         assert_eq!(doors.reserve(a, visit(2), at(700)), Err(Busy::Until(at(1_210))));
-        assert_eq!(doors.reserve(a, visit(2), at(1_210)), Ok(()));
+        assert!(doors.reserve(a, visit(2), at(1_210)).is_ok());
         // Late news of the first visit does not speak for the second.
         doors.sent(a, visit(1), at(1_300));
         assert_eq!(doors.reserve(a, visit(3), at(9_000)), Err(Busy::Occupied));
         doors.release(a, visit(1), None, at(9_000));
         assert_eq!(doors.reserve(a, visit(3), at(9_000)), Err(Busy::Occupied));
         doors.release(a, visit(2), None, at(9_000));
-        assert_eq!(doors.reserve(a, visit(3), at(9_000)), Ok(()));
+        assert!(doors.reserve(a, visit(3), at(9_000)).is_ok());
     }
 
     #[test]
@@ -310,7 +332,7 @@ mod tests {
         let a = address("192.0.2.1");
         doors.reserve(a, visit(1), at(0)).unwrap();
         doors.release(a, visit(1), None, at(5));
-        assert_eq!(doors.reserve(a, visit(2), at(5)), Ok(()));
+        assert!(doors.reserve(a, visit(2), at(5)).is_ok());
     }
 
     #[test]
@@ -323,7 +345,7 @@ mod tests {
         }
         assert_eq!(doors.reserve(a, visit(2), at(5_000)), Err(Busy::Occupied));
         doors.release(a, visit(0), Some(at(0)), at(5_000));
-        assert_eq!(doors.reserve(a, visit(2), at(5_000)), Ok(()));
+        assert!(doors.reserve(a, visit(2), at(5_000)).is_ok());
     }
 
     #[test]
@@ -342,7 +364,7 @@ mod tests {
         let mut doors = Addresses::new(&Politeness::default(), Some(at(1_000))).unwrap();
         let a = address("192.0.2.1");
         assert_eq!(doors.reserve(a, visit(1), at(1_001)), Err(Busy::Until(at(1_500))));
-        assert_eq!(doors.reserve(a, visit(1), at(1_500)), Ok(()));
+        assert!(doors.reserve(a, visit(1), at(1_500)).is_ok());
     }
 
     #[test]
@@ -353,7 +375,7 @@ mod tests {
         let cdn = address("198.51.100.7");
         doors.reserve(cdn, visit(1), at(0)).unwrap();
         doors.sent(cdn, visit(1), at(0));
-        assert_eq!(doors.reserve(cdn, visit(2), at(60)), Ok(()));
+        assert!(doors.reserve(cdn, visit(2), at(60)).is_ok());
         let policy = Politeness { shared_networks: vec!["cdn".into()], ..policy };
         assert!(Addresses::new(&policy, None).unwrap_err().contains("shared_networks"));
     }

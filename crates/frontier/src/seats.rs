@@ -30,13 +30,13 @@ impl Doors {
         host: &HostKey,
         address: IpAddr,
         busy: Busy,
-        now: Timestamp,
+        by: Timestamp,
         delay: Duration,
     ) {
         let key = AddressKey::from(address);
         let at = match busy {
             Busy::Until(at) => at,
-            Busy::Occupied => now + delay.max(LOOK_AGAIN),
+            Busy::Occupied => by + delay.max(LOOK_AGAIN),
         };
         let queue = self.queues.entry(key).or_default();
         queue.push_back((host.clone(), address));
@@ -53,26 +53,26 @@ impl Doors {
         }
     }
 
-    /// The first host whose door is free now. It must try the door at once.
-    pub(crate) fn next(&mut self, now: Timestamp, addresses: &mut Addresses) -> Option<HostKey> {
+    /// The first host whose door is free by then. It must try the door at once.
+    pub(crate) fn next(&mut self, by: Timestamp, addresses: &mut Addresses) -> Option<HostKey> {
         while let Some(Reverse((at, key))) = self.looks.peek().copied()
-            && at <= now
+            && at <= by
         {
             self.looks.pop();
             let Some(queue) = self.queues.get_mut(&key) else { continue };
             let Some((_, address)) = queue.front() else { continue };
-            match addresses.peek(*address, now) {
+            match addresses.peek(*address, by) {
                 Ok(()) => {
                     let (host, _) = queue.pop_front().expect("it has a front");
                     if queue.is_empty() {
                         self.queues.remove(&key);
                     } else {
-                        self.looks.push(Reverse((now + LOOK_AGAIN, key)));
+                        self.looks.push(Reverse((by + LOOK_AGAIN, key)));
                     }
                     return Some(host);
                 }
                 Err(Busy::Until(at)) => self.looks.push(Reverse((at, key))),
-                Err(Busy::Occupied) => self.looks.push(Reverse((now + LOOK_AGAIN, key))),
+                Err(Busy::Occupied) => self.looks.push(Reverse((by + LOOK_AGAIN, key))),
             }
         }
         None

@@ -88,7 +88,8 @@ impl Desk {
     fn next(&mut self, now: Timestamp) -> Option<Lease> {
         for _ in 0..3 {
             self.serve(now);
-            if let Next::Visit(lease) = self.frontier.next(now, &mut self.addresses) {
+            if let Next::Visit(lease) = self.frontier.next(now, Duration::ZERO, &mut self.addresses)
+            {
                 return Some(*lease);
             }
         }
@@ -135,6 +136,26 @@ fn a_host_is_visited_one_page_at_a_time_with_its_pause_between() {
     desk.answer(&first, at(5_000));
     assert!(desk.next(at(5_999)).is_none(), "the pause is not over");
     assert_eq!(desk.path(at(6_010)).as_deref(), Some("/2"));
+}
+
+#[test]
+fn a_lease_taken_ahead_of_its_time_names_the_moment() {
+    let ahead = Duration::from_millis(100);
+    let mut desk = Desk::new(|_| {});
+    desk.add(at(0), "http://a.test/1", 0);
+    desk.add(at(0), "http://a.test/2", 0);
+    let first = desk.next(at(0)).unwrap();
+    assert_eq!(first.not_before, at(0));
+    desk.answer(&first, at(5_000));
+    desk.serve(at(5_900));
+    let Next::Wait(Some(look)) = desk.frontier.next(at(5_900), ahead, &mut desk.addresses) else {
+        panic!("its pause is over at 6,010 ms");
+    };
+    assert_eq!(look, at(5_910), "who looks ahead has to look earlier");
+    let Next::Visit(lease) = desk.frontier.next(look, ahead, &mut desk.addresses) else {
+        panic!("its pause is over soon enough");
+    };
+    assert_eq!((lease.granted_at, lease.not_before), (look, at(6_010)));
 }
 
 #[test]

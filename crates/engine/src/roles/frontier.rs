@@ -9,6 +9,7 @@
 //! most one job of a kind is under way.
 
 mod audit;
+mod grants;
 mod letters;
 mod words;
 
@@ -17,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use frontier::{Errand, Fate, Frontier, Lease, Next, Place, RobotsErrand, RobotsMark, Wake};
-use ports::shard_store::{Grant, HostRow, LetterBody, RefillWant, Refilled, UrlChange, VisitLine};
+use frontier::{Errand, Fate, Frontier, Lease, Place, RobotsErrand, RobotsMark, Wake};
+use ports::shard_store::{HostRow, LetterBody, RefillWant, Refilled, UrlChange, VisitLine};
 use ports::{Clock, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use types::record::After;
@@ -65,6 +66,8 @@ pub struct Owner {
     /// A slot for every visit that is not committed.
     held: BTreeMap<VisitId, OwnedSemaphorePermit>,
     to_grant: Vec<Lease>,
+    /// Granted, until their moment comes.
+    granted: BTreeMap<(Timestamp, VisitId), Lease>,
     group: Group,
     group_since: Option<Timestamp>,
     /// Who waits for a group to be committed.
@@ -110,6 +113,7 @@ impl Owner {
             spare: None,
             held: BTreeMap::new(),
             to_grant: Vec::new(),
+            granted: BTreeMap::new(),
             group: Group::default(),
             group_since: None,
             envelopes: Vec::new(),
@@ -191,6 +195,9 @@ impl Owner {
             }
         }
         self.grant().await;
+        if let Some(at) = self.start(now) {
+            wake_at = wake_at.min(at);
+        }
         if let Some(at) = self.keep(now).await {
             wake_at = wake_at.min(at);
         }
@@ -198,54 +205,6 @@ impl Owner {
         self.close_when_done().await;
         self.show();
         wake_at
-    }
-
-    /// Takes leases from the frontier while there are slots.
-    fn lease(&mut self, now: Timestamp, wants_slot: &mut bool) -> Option<Timestamp> {
-        loop {
-            if !self.limits.may_start() {
-                return None;
-            }
-            let spare = self.spare.take();
-            let Some(permit) = spare.or_else(|| Arc::clone(&self.slots).try_acquire_owned().ok())
-            else {
-                *wants_slot = self.frontier.wake_at(now).is_some_and(|at| at <= now);
-                return None;
-            };
-            let next = {
-                let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
-                self.frontier.next(now, &mut addresses)
-            };
-            match next {
-                Next::Visit(lease) => {
-                    self.activity += 1;
-                    self.held.insert(lease.visit, permit);
-                    if matches!(lease.errand, Errand::Page(_)) {
-                        self.limits.page_started();
-                    }
-                    self.to_grant.push(*lease);
-                }
-                Next::Wait(at) => return at.map(|at| at.max(now + Duration::from_millis(1))),
-            }
-        }
-    }
-
-    /// Notes the grants of new leases; their requests leave when that is done.
-    async fn grant(&mut self) {
-        if self.jobs.granting || self.to_grant.is_empty() {
-            return;
-        }
-        let leases = std::mem::take(&mut self.to_grant);
-        let grants = leases.iter().map(|lease| Grant {
-            visit: lease.visit,
-            host: lease.host.clone(),
-            url: lease.errand.task().map(|task| task.id),
-            at: lease.granted_at,
-        });
-        let grants = grants.collect();
-        self.jobs.grant = leases;
-        self.jobs.granting = true;
-        self.keeper.submit(Job::Grant(grants)).await;
     }
 
     async fn ask_for_wants(&mut self, now: Timestamp) {
@@ -283,17 +242,6 @@ impl Owner {
             // The owner is gone only when the crawl is over.
             let _ = owner.send(Note::Resolved { host, resolution }).await;
         });
-    }
-
-    fn expire(&mut self, now: Timestamp) {
-        if now < self.expire_at {
-            return;
-        }
-        self.expire_at = now + EXPIRY_TICK;
-        for lease in self.frontier.expired(now) {
-            tracing::warn!(visit = %lease.visit, host = %lease.host, "lease expired");
-            self.on_report(crate::life::lost(&lease, now, true));
-        }
     }
 
     // ── what happened ────────────────────────────────────────────────────────────────────────
@@ -469,9 +417,8 @@ impl Owner {
         match reply {
             Reply::Granted(_) => {
                 self.jobs.granting = false;
-                for lease in std::mem::take(&mut self.jobs.grant) {
-                    self.worker.start(lease);
-                }
+                let leases = std::mem::take(&mut self.jobs.grant).into_iter();
+                self.granted.extend(leases.map(|lease| ((lease.not_before, lease.visit), lease)));
             }
             Reply::Kept(kept) => self.on_kept(now, *kept),
             Reply::Refilled(hosts) => {
@@ -575,22 +522,8 @@ impl Owner {
                 self.give_back_ungranted();
                 self.held.clear();
                 self.jobs.grant.clear();
+                self.granted.clear();
             }
-        }
-    }
-
-    /// Leases whose grants were never noted have never been: nothing was sent, nothing is owed.
-    fn give_back_ungranted(&mut self) {
-        let now = self.now();
-        for lease in std::mem::take(&mut self.to_grant) {
-            if let Errand::Page(_) = lease.errand {
-                self.limits.page_ended(false);
-            }
-            let fate = stays(&lease);
-            let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
-            let touch = frontier::Touch::Untouched;
-            self.frontier.settle(now, lease.visit, &touch, fate, &mut addresses);
-            self.held.remove(&lease.visit);
         }
     }
 

@@ -1,0 +1,114 @@
+//! From a free slot to a visit under way.
+//!
+//! A lease is taken from the frontier, its grant is noted by the keeper, and the visit starts when
+//! its moment has come. Whatever ends before that gives back what it held.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use frontier::{Errand, Next};
+use ports::shard_store::Grant;
+use types::Timestamp;
+
+use super::{EXPIRY_TICK, Owner, stays};
+use crate::keeper::Job;
+
+/// Leases are taken this long before their moment while slots are plenty, so that it does not
+/// wait for the keeper: a commit that is under way takes its time.
+const AHEAD: Duration = Duration::from_millis(100);
+
+impl Owner {
+    /// Takes leases from the frontier while there are slots.
+    pub(super) fn lease(&mut self, now: Timestamp, wants_slot: &mut bool) -> Option<Timestamp> {
+        loop {
+            if !self.limits.may_start() {
+                return None;
+            }
+            let spare = self.spare.take();
+            let Some(permit) = spare.or_else(|| Arc::clone(&self.slots).try_acquire_owned().ok())
+            else {
+                *wants_slot = self.frontier.wake_at(now).is_some_and(|at| at <= now);
+                return None;
+            };
+            // A slot that waits for its moment is one that nobody else can use.
+            let plenty = self.slots.available_permits() * 2 >= self.ctx.options.concurrency;
+            let ahead = if plenty { AHEAD } else { Duration::ZERO };
+            let next = {
+                let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
+                self.frontier.next(now, ahead, &mut addresses)
+            };
+            match next {
+                Next::Visit(lease) => {
+                    self.activity += 1;
+                    self.held.insert(lease.visit, permit);
+                    if matches!(lease.errand, Errand::Page(_)) {
+                        self.limits.page_started();
+                    }
+                    self.to_grant.push(*lease);
+                }
+                Next::Wait(at) => return at.map(|at| at.max(now + Duration::from_millis(1))),
+            }
+        }
+    }
+
+    /// Notes the grants of new leases; their requests leave when that is done, and not before
+    /// their moment.
+    pub(super) async fn grant(&mut self) {
+        if self.jobs.granting || self.to_grant.is_empty() {
+            return;
+        }
+        let leases = std::mem::take(&mut self.to_grant);
+        let grants = leases.iter().map(|lease| Grant {
+            visit: lease.visit,
+            host: lease.host.clone(),
+            url: lease.errand.task().map(|task| task.id),
+            at: lease.granted_at,
+        });
+        let grants = grants.collect();
+        self.jobs.grant = leases;
+        self.jobs.granting = true;
+        self.keeper.submit(Job::Grant(grants)).await;
+    }
+
+    /// Starts the visits whose moment has come; says when the next one's comes.
+    pub(super) fn start(&mut self, now: Timestamp) -> Option<Timestamp> {
+        loop {
+            let first = self.granted.first_entry()?;
+            let (at, visit) = *first.key();
+            if at > now {
+                return Some(at);
+            }
+            let lease = first.remove();
+            // One whose lease ran out meanwhile is settled as lost already.
+            if self.frontier.lease(visit).is_some() {
+                self.worker.start(lease);
+            }
+        }
+    }
+
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        if now < self.expire_at {
+            return;
+        }
+        self.expire_at = now + EXPIRY_TICK;
+        for lease in self.frontier.expired(now) {
+            tracing::warn!(visit = %lease.visit, host = %lease.host, "lease expired");
+            self.on_report(crate::life::lost(&lease, now, true));
+        }
+    }
+
+    /// Leases whose grants were never noted have never been: nothing was sent, nothing is owed.
+    pub(super) fn give_back_ungranted(&mut self) {
+        let now = self.now();
+        for lease in std::mem::take(&mut self.to_grant) {
+            if let Errand::Page(_) = lease.errand {
+                self.limits.page_ended(false);
+            }
+            let fate = stays(&lease);
+            let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
+            let touch = frontier::Touch::Untouched;
+            self.frontier.settle(now, lease.visit, &touch, fate, &mut addresses);
+            self.held.remove(&lease.visit);
+        }
+    }
+}
