@@ -178,7 +178,8 @@ impl Canon {
         }
         let host = url.host_str().unwrap_or("");
         let host = host.strip_suffix('.').unwrap_or(host);
-        if host.is_empty() {
+        // A name that ends in an empty label is nobody's; without its dots it would be another's.
+        if host.is_empty() || host.ends_with('.') {
             return Err(UrlError::NoHost(url.as_str().to_owned()));
         }
         out.push_str(host);
@@ -187,8 +188,14 @@ impl Canon {
             out.push_str(itoa(port, &mut [0; 5]));
         }
         let path_start = out.len();
-        let path = strip_path_session(url.path());
-        push_normal_escapes(&path, out);
+        push_normal_escapes(url.path(), out);
+        while let Some(path) = without_session(&out[path_start..]) {
+            // What is left may be a dot segment, or an escape, that was none before.
+            let mut url = url.clone();
+            url.set_path(&path);
+            out.truncate(path_start);
+            push_normal_escapes(url.path(), out);
+        }
         self.trim_path(path_start, out);
         if let Some(query) = url.query() {
             self.push_query(query, out);
@@ -197,19 +204,24 @@ impl Canon {
     }
 
     fn trim_path(&self, path_start: usize, out: &mut String) {
-        if self.strip_index_page {
-            let slash = out.rfind('/').unwrap_or(path_start);
-            let last = &out[slash + 1..];
-            if ["index.html", "index.htm", "index.php", "default.asp", "default.aspx"]
-                .iter()
-                .any(|page| last.eq_ignore_ascii_case(page))
-            {
-                out.truncate(slash + 1);
+        // One may uncover the other: `/index.html/` and the like.
+        let mut before = usize::MAX;
+        while out.len() < before {
+            before = out.len();
+            if self.strip_index_page {
+                let slash = out.rfind('/').unwrap_or(path_start);
+                let last = &out[slash + 1..];
+                if ["index.html", "index.htm", "index.php", "default.asp", "default.aspx"]
+                    .iter()
+                    .any(|page| last.eq_ignore_ascii_case(page))
+                {
+                    out.truncate(slash + 1);
+                }
             }
-        }
-        if self.strip_trailing_slash {
-            while out.len() > path_start + 1 && out.ends_with('/') {
-                out.pop();
+            if self.strip_trailing_slash {
+                while out.len() > path_start + 1 && out.ends_with('/') {
+                    out.pop();
+                }
             }
         }
     }
@@ -280,8 +292,8 @@ fn itoa(mut number: u16, buffer: &mut [u8; 5]) -> &str {
     }
 }
 
-/// `/a;jsessionid=1F3/b` → `/a/b`: servlets put the session into the path.
-fn strip_path_session(path: &str) -> std::borrow::Cow<'_, str> {
+/// `/a;jsessionid=1F3/b` → `/a/b`: servlets put the session into the path. None if there is none.
+fn without_session(path: &str) -> Option<String> {
     const MARK: &str = ";jsessionid=";
     let find = |text: &str| {
         text.match_indices(';').map(|(at, _)| at).find(|&at| {
@@ -290,7 +302,7 @@ fn strip_path_session(path: &str) -> std::borrow::Cow<'_, str> {
                 .is_some_and(|m| m.eq_ignore_ascii_case(MARK.as_bytes()))
         })
     };
-    let Some(_) = find(path) else { return path.into() };
+    find(path)?;
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
     while let Some(at) = find(rest) {
@@ -299,7 +311,7 @@ fn strip_path_session(path: &str) -> std::borrow::Cow<'_, str> {
         rest = &tail[tail.find([';', '/']).unwrap_or(tail.len())..];
     }
     out.push_str(rest);
-    out.into()
+    Some(out)
 }
 
 /// Decodes escapes of unreserved characters and writes hex digits in upper case. An escape whose
@@ -323,8 +335,11 @@ fn push_normal_escapes(text: &str, out: &mut String) {
         match (hex(bytes.get(at + 1)), hex(bytes.get(at + 2))) {
             (Some(high), Some(low)) => {
                 let byte = high << 4 | low;
-                let completes =
-                    stray.is_some_and(|s| out.len() - s <= 2) && byte.is_ascii_hexdigit();
+                let completes = byte.is_ascii_hexdigit()
+                    && stray.is_some_and(|s| {
+                        let between = &out.as_bytes()[s + 1..];
+                        between.len() <= 1 && between.iter().all(u8::is_ascii_hexdigit)
+                    });
                 if is_unreserved(byte) && !completes {
                     out.push(char::from(byte));
                 } else {
@@ -383,6 +398,9 @@ mod tests {
             http://example.com/?gclid=1&fbclid=2                  http://example.com/
             http://example.com/a;jsessionid=1F.x?b=1              http://example.com/a?b=1
             http://example.com/a;JSESSIONID=1/b;v=2               http://example.com/a/b;v=2
+            http://example.com/a/..;jsessionid=1                  http://example.com/
+            http://example.com/x;jsession%69d=1                   http://example.com/x
+            http://0x7f.1./                                       http://127.0.0.1/
             http://0x7f.1/                                        http://127.0.0.1/
             http://[0:0::1]:8080/                                 http://[::1]:8080/
             http://example.com/%%37%31                            http://example.com/%%371
@@ -396,7 +414,79 @@ mod tests {
             assert_eq!(url.as_str(), want, "{input}");
             assert_eq!(CrawlUrl::parse(want).unwrap().as_str(), want, "not a fixed point: {want}");
         }
-        assert_eq!(cases.len(), 26);
+        assert_eq!(cases.len(), 29);
+    }
+
+    /// Texts made of the pieces that rules look at, in every mixture.
+    #[test]
+    fn the_form_of_a_form_is_itself() {
+        const PIECES: &[&str] = &[
+            "a",
+            ".",
+            "..",
+            "/",
+            "//",
+            ";jsessionid=",
+            ";jsession%69d=",
+            ";JSESSIONID=1",
+            ";v=2",
+            "%",
+            "%2e",
+            "%2E",
+            "%25",
+            "2",
+            "e",
+            "6",
+            "%36",
+            "%2f",
+            "%41",
+            "index.html",
+            "INDEX.htm/",
+            "?",
+            "&",
+            "=",
+            "utm_x=1",
+            "%75tm_y",
+            "sessionid",
+            "#",
+            "é",
+            " ",
+            "+",
+            "\\",
+            "'",
+            "\"",
+            "|",
+            "^",
+            "\t",
+        ];
+        const HOSTS: &[&str] =
+            &["a.test", "A.test.", "a.test..", "0x7f.1", "1.2.3.4.", "[::1]:80", "u@b.test"];
+        let all = CanonSettings {
+            strip_trailing_slash: true,
+            strip_index_page: true,
+            ..CanonSettings::default()
+        };
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut pick = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below as u64) as usize
+        };
+        let mut formed = 0;
+        for canon in [Canon::default(), Canon::new(&all)] {
+            for _ in 0..100_000 {
+                let mut text = format!("http://{}/", HOSTS[pick(HOSTS.len())]);
+                for _ in 0..pick(12) {
+                    text.push_str(PIECES[pick(PIECES.len())]);
+                }
+                let Ok(url) = canon.parse(&text) else { continue };
+                formed += 1;
+                let again = canon.parse(url.as_str()).unwrap();
+                assert_eq!(again.as_str(), url.as_str(), "from {text:?}");
+            }
+        }
+        assert!(formed > 100_000, "{formed}");
     }
 
     #[test]
@@ -416,6 +506,7 @@ mod tests {
             CrawlUrl::parse("http://."),
             Err(UrlError::NoHost(_) | UrlError::Syntax(_))
         ));
+        assert!(matches!(CrawlUrl::parse("http://1.2.3.4../"), Err(UrlError::NoHost(_))));
         let long = format!("http://a/{}", "x".repeat(URL_BYTES_MAX));
         assert!(matches!(CrawlUrl::parse(&long), Err(UrlError::TooLong(_))));
     }
