@@ -105,7 +105,7 @@ impl BodyReader {
         // From here on nothing is waited for but our turn: who holds a slot always comes to an
         // end, and the windows of decoders that wait do not add up.
         let slot = self.slots.acquire().await.expect("the semaphore is never closed");
-        let mut decoding = Decoding::new(codings, &payload.start());
+        let mut decoding = Decoding::new(codings, &payload.start(), limit);
         let mut out = vec![0; first];
         let mut filled = 0;
         let mut turn = Turn::default();
@@ -125,7 +125,7 @@ impl BodyReader {
             let step = decoding.step(payload.peek(STEP_BYTES), &mut out[window]);
             payload.advance(step.read);
             filled += step.written;
-            match (step.state, step.read + step.written) {
+            match (step.state, step.bytes()) {
                 (State::Done, _) | (State::Pause, 0) => break false,
                 (State::Broken, _) | (State::More, 0) => break true,
                 (State::Pause | State::More, bytes) => turn.spend(bytes).await,
@@ -165,7 +165,7 @@ fn ends_here(decoding: &mut Decoding, payload: &mut Payload<'_>) -> bool {
     for _ in 0..STEPS_MAX {
         let step = decoding.step(payload.peek(STEP_BYTES), &mut [0]);
         payload.advance(step.read);
-        match (step.state, step.read) {
+        match (step.state, step.read + step.between) {
             _ if step.written > 0 => return false,
             (State::Done, _) | (State::Pause, 0) => return true,
             (State::Broken, _) | (State::More, 0) => return false,
@@ -338,6 +338,27 @@ mod tests {
         let brotli = include_bytes!("../tests/fixtures/zeros-64mib.br");
         let (plain, _) = Case { encoding: "br", ..Case::new(*brotli) }.read();
         assert!(plain.cut && plain.body.len() == RATIO_FREE_BYTES, "{}", plain.body.len());
+    }
+
+    #[test]
+    fn a_bomb_between_two_codings_is_worth_no_more_than_the_body() {
+        // 64 MiB of empty zstd frames to be skipped, in a few hundred bytes of brotli or gzip.
+        let skipped = [0x50, 0x2a, 0x4d, 0x18, 0xf8, 0xff, 0, 0];
+        let frames: Vec<u8> = std::iter::repeat_n(&skipped, 1 << 10)
+            .flat_map(|head| head.iter().copied().chain(std::iter::repeat_n(0, 0xfff8)))
+            .collect();
+        let (plain, _) = Case { encoding: "zstd, gzip", ..Case::new(gzip(&frames)) }.read();
+        assert_eq!((&*plain.body, plain.cut), (&b""[..], true));
+        // A few of them before a body are nothing to be afraid of.
+        let text = b"wolf spider ".repeat(1000);
+        let mut honest = frames[..3 << 16].to_vec();
+        honest.extend(zstd::encode_all(&*text, 3).unwrap());
+        let (plain, _) = Case { encoding: "zstd, gzip", ..Case::new(gzip(&honest)) }.read();
+        assert!(plain.body == text && !plain.cut);
+        let tiny: Vec<u8> = [0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0].repeat(8 << 10);
+        let honest = [tiny, zstd::encode_all(&*text, 3).unwrap()].concat();
+        let (plain, _) = Case { encoding: "zstd, gzip", ..Case::new(gzip(&honest)) }.read();
+        assert!(plain.body == text && !plain.cut);
     }
 
     #[test]

@@ -29,6 +29,12 @@ const GZIP_MEMBERS_MAX: usize = 64;
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// Room between two nested codings.
 const BETWEEN_BYTES: usize = 32 << 10;
+/// An inner coding can swallow a lot, in many pieces, and write nothing: so much in one step.
+const SWALLOW_BYTES_MAX: usize = 64 << 10;
+const SWALLOWS_MAX: usize = 64;
+/// What may lie between two codings beyond what is wanted of the body: honest bodies are smaller
+/// when they are compressed.
+const BETWEEN_SLACK: usize = 256 << 10;
 
 impl Coding {
     /// The token of a `Content-Encoding` field; none for those that change nothing, and for
@@ -65,12 +71,24 @@ impl Coding {
 pub(crate) struct Step {
     pub(crate) read: usize,
     pub(crate) written: usize,
+    /// Bytes that an inner coding took from the outer one: work that need not show in what was
+    /// read or written.
+    pub(crate) between: usize,
     pub(crate) state: State,
 }
 
 impl Step {
+    const fn new(read: usize, written: usize, state: State) -> Self {
+        Self { read, written, between: 0, state }
+    }
+
     const fn still(state: State) -> Self {
-        Self { read: 0, written: 0, state }
+        Self::new(0, 0, state)
+    }
+
+    /// All the work of it.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.read + self.written + self.between
     }
 }
 
@@ -95,13 +113,13 @@ pub(crate) struct Decoding {
 
 impl Decoding {
     /// `codings` in the order in which they were applied, one or two of them; `start` is how the
-    /// body begins.
-    pub(crate) fn new(codings: &[Coding], start: &[u8]) -> Self {
+    /// body begins, `wanted` how much of it is asked for at most.
+    pub(crate) fn new(codings: &[Coding], start: &[u8], wanted: usize) -> Self {
         let (outer, inner) = codings.split_last().expect("at least one coding");
         debug_assert!(inner.len() < CODINGS_MAX, "the caller counts");
         let mut outer = Codec::new(*outer);
         outer.look_at(start);
-        Self { outer, inner: inner.first().map(|&coding| Inner::new(coding)) }
+        Self { outer, inner: inner.first().map(|&coding| Inner::new(coding, wanted)) }
     }
 
     /// Decodes from `input`, all that is to be had just now, into `output`.
@@ -119,17 +137,32 @@ struct Inner {
     between: Vec<u8>,
     taken: usize,
     outer_state: State,
+    /// Bytes that may still come between the two.
+    left: usize,
 }
 
 impl Inner {
-    fn new(coding: Coding) -> Self {
-        Self { codec: Codec::new(coding), between: Vec::new(), taken: 0, outer_state: State::More }
+    fn new(coding: Coding, wanted: usize) -> Self {
+        Self {
+            codec: Codec::new(coding),
+            between: Vec::new(),
+            taken: 0,
+            outer_state: State::More,
+            left: wanted.saturating_add(BETWEEN_SLACK),
+        }
     }
 
-    /// Goes on until something was written, the input is used up, or it is over.
+    /// Goes on until something was written, the input is used up, it is enough, or it is over.
     fn step(&mut self, outer: &mut Codec, input: &[u8], output: &mut [u8]) -> Step {
         let mut read = 0;
-        loop {
+        let mut between = 0;
+        for _ in 0..SWALLOWS_MAX {
+            if between >= SWALLOW_BYTES_MAX {
+                break;
+            }
+            if self.left == 0 {
+                return Step::new(read, 0, State::Broken);
+            }
             if self.taken == self.between.len() && !self.refill(outer, &input[read..], &mut read) {
                 let step = self.codec.step(&[], output);
                 let outer_over = matches!(self.outer_state, State::Done | State::Broken);
@@ -138,17 +171,19 @@ impl Inner {
                     State::More if outer_over && step.written == 0 => State::Broken,
                     state => state,
                 };
-                return Step { read, written: step.written, state };
+                return Step { between, ..Step::new(read, step.written, state) };
             }
             let step = self.codec.step(&self.between[self.taken..], output);
             self.taken += step.read;
+            between += step.read;
             let stuck = step.read == 0 && step.written == 0;
             match step.state {
                 State::More | State::Pause if stuck => return Step::still(State::Broken),
                 State::More | State::Pause if step.written == 0 => {}
-                state => return Step { read, written: step.written, state },
+                state => return Step { between, ..Step::new(read, step.written, state) },
             }
         }
+        Step { between, ..Step::new(read, 0, State::More) }
     }
 
     /// Decodes more of the outer coding; `false` if there is no more just now.
@@ -159,6 +194,7 @@ impl Inner {
         self.between.resize(BETWEEN_BYTES, 0);
         let step = outer.step(input, &mut self.between);
         self.between.truncate(step.written);
+        self.left = self.left.saturating_sub(step.written);
         self.taken = 0;
         self.outer_state = step.state;
         *read += step.read;
@@ -278,7 +314,7 @@ fn inflate_step(codec: &mut Decompress, input: &[u8], output: &mut [u8]) -> Step
         Ok(Status::Ok | Status::BufError) => State::More,
         Err(_) => State::Broken,
     };
-    Step { read, written, state }
+    Step::new(read, written, state)
 }
 
 fn brotli_step(
@@ -303,7 +339,7 @@ fn brotli_step(
         BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => State::More,
         BrotliResult::ResultFailure => State::Broken,
     };
-    Step { read, written, state }
+    Step::new(read, written, state)
 }
 
 fn zstd_decoder() -> Option<Decoder<'static>> {
@@ -323,7 +359,7 @@ fn zstd_step(decoder: &mut Decoder<'static>, input: &[u8], output: &mut [u8]) ->
         Ok(_) => State::More,
         Err(_) => State::Broken,
     };
-    Step { read, written, state }
+    Step::new(read, written, state)
 }
 
 #[cfg(test)]

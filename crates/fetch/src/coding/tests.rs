@@ -9,14 +9,14 @@ use super::*;
 
 /// Decodes with steps of the given sizes; what came out, and whether it was the whole.
 fn decode(codings: &[Coding], input: &[u8], in_max: usize, out_max: usize) -> (Vec<u8>, bool) {
-    let mut decoding = Decoding::new(codings, &input[..input.len().min(4)]);
+    let mut decoding = Decoding::new(codings, &input[..input.len().min(4)], 64 << 20);
     let (mut rest, mut out) = (input, Vec::new());
     loop {
         let mut window = vec![0; out_max];
         let step = decoding.step(&rest[..rest.len().min(in_max)], &mut window);
         out.extend_from_slice(&window[..step.written]);
         rest = &rest[step.read..];
-        let stuck = step.read == 0 && step.written == 0;
+        let stuck = step.bytes() == 0;
         match step.state {
             State::Done => return (out, true),
             State::Broken => return (out, false),
