@@ -21,8 +21,11 @@ use crate::stages::store::{Books, Group, Kept, keep};
 /// Jobs that may wait. Most are an owner's (one of a kind); the rest are questions of visits.
 const JOBS_MAX: usize = 256;
 
-/// Answers that an owner has not taken yet; more than it can have jobs under way.
-const ANSWERS_MAX: usize = 64;
+/// Answers that an owner has not taken yet: more than it can have jobs under way, of which those
+/// about letters are two for each shard.
+const fn answers_max(shards: u16) -> usize {
+    64 + 2 * shards as usize
+}
 
 /// What an owner asks of its keeper.
 #[derive(Debug)]
@@ -94,8 +97,9 @@ impl KeeperHandle {
         shard: ShardId,
         books: Books,
         robots: RobotsSettings,
+        shards: u16,
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
-        let (answers, replies) = mpsc::channel(ANSWERS_MAX);
+        let (answers, replies) = mpsc::channel(answers_max(shards));
         let (orders, mut inbox) = mpsc::channel(JOBS_MAX);
         let mut desk = Desk { books: Some(books), robots, answers };
         std::thread::Builder::new()
@@ -115,8 +119,9 @@ impl KeeperHandle {
     pub fn inline(
         books: Books,
         robots: RobotsSettings,
+        shards: u16,
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
-        let (answers, replies) = mpsc::channel(ANSWERS_MAX);
+        let (answers, replies) = mpsc::channel(answers_max(shards));
         let desk = Mutex::new(Desk { books: Some(books), robots, answers });
         (Self(Arc::new(Way::Inline { desk })), replies)
     }

@@ -281,9 +281,9 @@ impl Engine {
             let shard = ShardId(u16::try_from(n).expect("shards are counted in a u16"));
             let robots = options.robots.clone();
             let (keeper, answers) = if parts.threads {
-                KeeperHandle::spawn(shard, books, robots)
+                KeeperHandle::spawn(shard, books, robots, options.shards)
             } else {
-                KeeperHandle::inline(books, robots)
+                KeeperHandle::inline(books, robots, options.shards)
             };
             keepers.push(keeper);
             replies.push(answers);

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
-use ports::{Exchange, Purpose, Request, failpoint};
+use ports::{Exchange, Purpose, Request, Response, failpoint};
 use robots::{Access, Reply};
 use types::outcome::Failure;
 use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
@@ -42,11 +42,11 @@ async fn page(ctx: &Arc<Ctx>, lease: &Lease, task: Task, sent: &AtomicBool) -> R
     }
     let address = lease.address.expect("a page is leased with its address");
     let url = task.record.url.clone();
-    let validators = task.record.last.as_ref().map(|last| last.answer.validators.clone());
-    let request = fetch::page_request(&url, address, validators.unwrap_or_default());
+    let request = fetch::page_request(&task.record, address);
+    let conditional = request.validators != Validators::default();
     let exchange = fetch::fetch(ctx, lease.visit, request, sent).await;
 
-    let outcome = fetch::judge(&exchange, &url, &ctx.canon);
+    let outcome = fetch::judge(&exchange, &url, &ctx.canon, conditional);
     let touch = fetch::touch(&exchange, &outcome, true);
     let visited = Visited { visit: lease.visit, url, found: task.record.found, address };
     let (at, read, hold) =
@@ -67,7 +67,8 @@ async fn robots_txt(
     sent: &AtomicBool,
 ) -> Report {
     let Some(address) = lease.address else {
-        let step = RobotsStep::Found(RobotsFound::Unreachable("its address is forbidden".into()));
+        let why = "the host that it points to cannot be asked now";
+        let step = RobotsStep::Found(RobotsFound::Unreachable(why.into()));
         return Report::robots(lease, errand, step);
     };
     let request = Request {
@@ -78,9 +79,10 @@ async fn robots_txt(
     };
     let exchange = fetch::fetch(ctx, lease.visit, request, sent).await;
     failpoint("robots_fetch");
-    let outcome = fetch::judge(&exchange, &errand.url, &ctx.canon);
+    let outcome = fetch::judge(&exchange, &errand.url, &ctx.canon, false);
     let touch = fetch::touch(&exchange, &outcome, false);
-    let (step, status) = robots_step(&exchange, &outcome, &errand);
+    let bytes_max = ctx.options.robots.bytes_max.as_len();
+    let (step, status) = robots_step(&exchange, &outcome, &errand, bytes_max);
     let found =
         Discovery { at: lease.granted_at, depth: 0, hops: errand.hops, seed: false, band: 0 };
     let visited = Visited { visit: lease.visit, url: errand.url.clone(), found, address };
@@ -102,7 +104,11 @@ fn robots_step(
     exchange: &Exchange,
     outcome: &Outcome,
     errand: &RobotsErrand,
+    bytes_max: usize,
 ) -> (RobotsStep, Option<u16>) {
+    if let (Outcome::Refused(refusal), 0) = (outcome, errand.hops) {
+        return (RobotsStep::Refused(refusal.clone()), None);
+    }
     let status = outcome.answer().map(|answer| answer.status);
     let reply = match (outcome, status) {
         (Outcome::Moved { to: Some(to), .. }, _)
@@ -115,14 +121,23 @@ fn robots_step(
         (_, None) => Reply::Silence,
     };
     let found = match Access::of(reply) {
-        Access::Parse => {
-            let body = exchange.response.as_ref().map(|response| &response.body[..]);
-            RobotsFound::Text(body.unwrap_or_default().into())
-        }
+        Access::Parse => match &exchange.response {
+            // Half a file may lack the half that forbids.
+            Some(response) if !is_whole(response, bytes_max) => {
+                RobotsFound::Unreachable("its answer broke off".into())
+            }
+            Some(response) => RobotsFound::Text(response.body[..].into()),
+            None => RobotsFound::Text(Box::default()),
+        },
         Access::AllowAll => RobotsFound::Absent,
         Access::Unreachable => RobotsFound::Unreachable(trouble(outcome).into()),
     };
     (RobotsStep::Found(found), status)
+}
+
+/// Whether all of a robots.txt came, or as much of it as anybody must read.
+fn is_whole(response: &Response, bytes_max: usize) -> bool {
+    (response.truncated.is_none() && !response.body_cut) || response.body.len() >= bytes_max
 }
 
 fn trouble(outcome: &Outcome) -> String {

@@ -34,6 +34,8 @@ pub enum Done {
     NoRules {
         origin: Origin,
     },
+    /// Its host was found to need a longer pause: the visit has never been.
+    GivenBack,
     /// The visit died.
     Lost {
         task: Option<Task>,
@@ -57,6 +59,8 @@ impl Done {
 pub enum RobotsStep {
     Moved(CrawlUrl),
     Found(RobotsFound),
+    /// We ask nothing of that origin.
+    Refused(Refusal),
 }
 
 impl Report {
@@ -78,6 +82,10 @@ impl Report {
 
     pub(crate) fn no_rules(lease: &Lease, origin: Origin) -> Self {
         Self::untouched(lease, Done::NoRules { origin })
+    }
+
+    pub(crate) fn given_back(lease: &Lease) -> Self {
+        Self::untouched(lease, Done::GivenBack)
     }
 
     pub(crate) fn robots(lease: &Lease, errand: RobotsErrand, step: RobotsStep) -> Self {

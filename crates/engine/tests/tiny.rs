@@ -134,3 +134,60 @@ fn a_web_that_never_answers_is_given_up_sooner_than_one_that_is_busy() {
     let busy = seconds("--- a.test/robots.txt 503\n--- a.test/\nnever");
     assert!((200..600).contains(&busy), "as long as `crawl.patience` wants: {busy} s");
 }
+
+#[test]
+fn half_a_robots_txt_permits_nothing() {
+    check(
+        "--- a.test/robots.txt cut=14
+         User-agent: *
+         Disallow: /
+         --- a.test/robots.txt then 200
+         User-agent: *
+         Disallow: /
+         --- a.test/
+         never",
+        &["http://a.test/"],
+        expect![[r#"
+            00:00  a.test  /robots.txt  200 broken off
+            00:30  a.test  /robots.txt  200
+        "#]],
+    );
+}
+
+#[test]
+fn a_robots_txt_that_points_to_nowhere_does_not_keep_the_crawl_alive() {
+    check(
+        "--- a.test/robots.txt 302 Location: http://nowhere.test/robots.txt
+         --- a.test/
+         never
+         !dns nowhere.test nxdomain",
+        &["http://a.test/"],
+        expect![[r#"
+            00:00  a.test  /robots.txt  302
+            00:30  a.test  /robots.txt  302
+            01:30  a.test  /robots.txt  302
+            03:30  a.test  /robots.txt  302
+            07:30  a.test  /robots.txt  302
+        "#]],
+    );
+}
+
+#[test]
+fn an_error_page_that_has_not_changed_is_not_the_page() {
+    check(
+        "--- a.test/ 503 ETag: \"maintenance\"
+         --- a.test/ then 304
+         --- a.test/ then 200
+         <a href=/x>x</a>
+         --- a.test/x
+         x",
+        &["http://a.test/"],
+        expect![[r#"
+            00:00      a.test  /robots.txt  404
+            00:01.010  a.test  /            503
+            00:11.010  a.test  /            304
+            00:51.010  a.test  /            200
+            00:52.020  a.test  /x           200
+        "#]],
+    );
+}

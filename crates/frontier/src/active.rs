@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use types::{CrawlUrl, HostState, QueueKey, Refusal, Site, Timestamp};
 
@@ -22,6 +23,12 @@ pub(crate) struct Host {
     pub(crate) place: Option<Place>,
     pub(crate) robots: RobotsMarks,
     pub(crate) errands: VecDeque<RobotsErrand>,
+    /// The last turn was an errand's: now it is a page's, if there is one.
+    pub(crate) errand_had_turn: bool,
+    /// Its name could not be resolved when last tried.
+    pub(crate) unresolved: bool,
+    /// When pages that were passed over may be visited, at the soonest.
+    pub(crate) rewind_at: Option<Timestamp>,
     /// Which of its addresses is used; moves on after a failed connection.
     pub(crate) address_turn: usize,
     pub(crate) over_budget: bool,
@@ -51,13 +58,23 @@ pub(crate) enum Phase {
 
 pub(crate) enum Pick {
     Page(QueueKey),
+    /// A page of an origin that we ask nothing of.
+    Refused(QueueKey, Refusal),
     /// The robots request at the front of the host's own list.
     Errand,
-    Robots(RobotsErrand),
+    /// The same, but the host cannot be asked for too long: somebody waits for an answer.
+    Unanswered,
+    /// A robots.txt of the host's own, which is asked for not before then.
+    Robots(RobotsErrand, Timestamp),
     /// Nothing may be asked before then.
     Rest(Timestamp),
+    /// The pages at hand wait for robots.txt; there may be others.
+    Wait(Timestamp),
     Nothing,
 }
+
+/// A host that rests longer than this answers nobody who asks for a robots.txt.
+const ERRAND_PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) enum PlaceNow {
     Unknown,
@@ -71,15 +88,31 @@ impl Host {
         self.uncommitted == 0 && self.back.is_settled() && self.errands.is_empty()
     }
 
-    /// What comes first: an errand, then the first page whose robots.txt is known, or the
-    /// robots.txt of the first page whose is not.
+    /// What comes first: errands and pages in turn; of the pages the first whose robots.txt is
+    /// known, or the robots.txt of the first whose is not.
     pub(crate) fn pick(&self, now: Timestamp, obey_robots: bool) -> Pick {
+        if self.errands_wait_in_vain(now) {
+            return Pick::Unanswered;
+        }
         if now < self.state.not_before {
             return Pick::Rest(self.state.not_before);
         }
-        if !self.errands.is_empty() {
+        if !self.errands.is_empty() && !self.errand_had_turn {
             return Pick::Errand;
         }
+        match self.pick_page(now, obey_robots) {
+            Pick::Wait(_) | Pick::Nothing if !self.errands.is_empty() => Pick::Errand,
+            pick => pick,
+        }
+    }
+
+    /// Somebody waits for a robots.txt from here, and will get none soon.
+    pub(crate) fn errands_wait_in_vain(&self, now: Timestamp) -> bool {
+        let rests = self.state.not_before > now + ERRAND_PATIENCE;
+        !self.errands.is_empty() && (rests || self.unresolved)
+    }
+
+    fn pick_page(&self, now: Timestamp, obey_robots: bool) -> Pick {
         if let PlaceNow::Forbidden(_) = self.place_now(now)
             && let Some(task) = self.back.iter().next()
         {
@@ -95,20 +128,24 @@ impl Host {
             match self.robots.get(url.scheme(), url.port()) {
                 Some(mark) if mark.until() > now => match mark {
                     RobotsMark::Known { .. } => return Pick::Page(task.key),
+                    RobotsMark::Refused { refusal, .. } => {
+                        return Pick::Refused(task.key, refusal.clone());
+                    }
                     RobotsMark::Unreachable { retry_at: at }
                     | RobotsMark::Chasing { until: at } => {
                         rest = Some(rest.map_or(*at, |least| least.min(*at)));
                     }
                 },
-                _ => {
+                mark => {
+                    let at = mark.map_or(Timestamp::ZERO, RobotsMark::until);
                     let origin = url.origin();
                     let url = CrawlUrl::from_canonical(&origin.robots_url())
                         .expect("made of a canonical URL's parts");
-                    return Pick::Robots(RobotsErrand { origin, url, hops: 0 });
+                    return Pick::Robots(RobotsErrand { origin, url, hops: 0 }, at);
                 }
             }
         }
-        rest.map_or(Pick::Nothing, Pick::Rest)
+        rest.map_or(Pick::Nothing, Pick::Wait)
     }
 
     pub(crate) fn place_now(&self, now: Timestamp) -> PlaceNow {

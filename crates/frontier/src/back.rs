@@ -5,7 +5,8 @@
 //! from it on is not. URLs that were leased stay on disk until their visit is committed, so
 //! what was taken is remembered, and a refill that reads them again passes over them.
 //!
-//! Always: a task below the border is in `near` or in `taken`, never in neither and never in both.
+//! Always: a task below the border is in `near` or in `taken`, never in neither and never in both;
+//! unless tasks were passed over, which are then read again from the start.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,12 @@ pub(crate) struct Back {
     refilling: Option<QueueKey>,
     /// Something was offered beyond the border while a refill was under way.
     missed: bool,
+    /// How often all tasks in memory were passed over since the last start.
+    passed: u32,
 }
+
+/// Parts of a queue that are passed over at most, because nothing in them may be visited yet.
+const PASSED_MAX: u32 = 16;
 
 impl Back {
     /// Nothing is known: all of it is on disk.
@@ -33,6 +39,7 @@ impl Back {
             taken: Vec::new(),
             refilling: None,
             missed: false,
+            passed: 0,
         }
     }
 
@@ -116,9 +123,36 @@ impl Back {
         };
     }
 
+    /// None of the tasks in memory may be visited now: makes room for those behind them. False if
+    /// there are none, or it was done too often.
+    pub(crate) fn pass_over(&mut self) -> bool {
+        if self.covered.is_none() || self.refilling.is_some() || self.passed >= PASSED_MAX {
+            return false;
+        }
+        self.passed += 1;
+        self.near.clear();
+        true
+    }
+
+    /// Tasks that were passed over are read again, from the start of the queue.
+    pub(crate) fn rewind(&mut self) {
+        if self.passed > 0 && self.refilling.is_none() {
+            self.passed = 0;
+            self.near.clear();
+            self.covered = Some(QueueKey::MIN);
+        }
+    }
+
+    pub(crate) fn has_passed_over(&self) -> bool {
+        self.passed > 0
+    }
+
     /// Nothing waits anywhere.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.near.is_empty() && self.covered.is_none() && self.refilling.is_none()
+        self.near.is_empty()
+            && self.covered.is_none()
+            && self.refilling.is_none()
+            && self.passed == 0
     }
 
     pub(crate) fn is_refilling(&self) -> bool {

@@ -21,6 +21,7 @@
 mod active;
 mod audit;
 mod back;
+mod errands;
 mod front;
 pub mod host;
 mod lease;
@@ -35,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDequ
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use types::{Fault, HostKey, HostState, Origin, Site, SiteState, Task, Timestamp, UrlId, VisitId};
+use types::{Fault, HostKey, HostState, Site, SiteState, Task, Timestamp, UrlId, VisitId};
 
 use active::{Host, Phase, Pick, PlaceNow};
 use back::Back;
@@ -49,9 +50,6 @@ use seats::Doors;
 
 /// A host that rests longer than this gives up its place in memory.
 const SLEEP_MIN: Duration = Duration::from_secs(60);
-
-/// Robots requests that other hosts' robots.txt have pointed here, at most.
-const ERRANDS_MAX: usize = 10_000;
 
 #[derive(Debug)]
 pub struct Frontier {
@@ -152,33 +150,6 @@ impl Frontier {
         }
     }
 
-    /// Somebody's robots.txt is said to be at this host.
-    pub fn ask_robots(&mut self, now: Timestamp, errand: RobotsErrand) {
-        let host_key = errand.url.host_key();
-        if let Some(host) = self.hosts.get_mut(&host_key) {
-            host.errands.push_back(errand);
-            let at = host.state.not_before.max(now);
-            // It may rest because its own robots.txt is out of reach; an errand needs none.
-            if matches!(host.phase, Phase::Idle | Phase::Scheduled { .. }) {
-                self.schedule(now, &host_key, at);
-            }
-            return;
-        }
-        if self.errands.len() < ERRANDS_MAX {
-            self.errands.entry(host_key.clone()).or_default().push_back(errand);
-            self.rouse(&host_key);
-            self.front.push(&host_key, 0);
-        }
-    }
-
-    /// A host that sleeps wakes up before its time; others are left alone.
-    fn rouse(&mut self, host_key: &HostKey) {
-        if let Some(until) = self.asleep_until.remove(host_key) {
-            self.asleep.remove(&(until, host_key.clone()));
-            self.front.push(host_key, 0);
-        }
-    }
-
     /// The answer to a [`Refill`].
     pub fn refilled(
         &mut self,
@@ -197,11 +168,16 @@ impl Frontier {
             // The clock may stand before what the state says of the future only by what it asks
             // the host to wait; what lies beyond all reason is a clock that was set back.
             host.state.last_end = host.state.last_end.min(now);
+            let pause =
+                host::pause(&host.state, &self.options.politeness, host.robots.crawl_delay());
+            if host.state.last_end > Timestamp::ZERO {
+                // Its Crawl-delay may have become known after its state was written.
+                let rested = host.state.last_end + pause;
+                host.state.not_before = host.state.not_before.max(rested);
+            }
             if let Some(opened) = opened_at {
                 // Whether the last process had sent something after its last commit nobody
                 // knows: every host gets its full pause from the opening.
-                let pause =
-                    host::pause(&host.state, &self.options.politeness, host.robots.crawl_delay());
                 host.state.not_before = host.state.not_before.max(opened + pause);
             }
             let slot = self.sites.entry(host.site.clone()).or_default();
@@ -244,6 +220,7 @@ impl Frontier {
         }
         self.pending -= 1;
         let mut changed = None;
+        host.unresolved = matches!(place, Place::Failed { .. });
         if let Place::Failed { why } = place {
             let touch = Touch::Faulted {
                 sent: None,
@@ -258,30 +235,10 @@ impl Frontier {
         } else {
             host.place = Some(place);
         }
-        let at = host.state.not_before.max(now);
+        let in_vain = host.errands_wait_in_vain(now);
+        let at = if in_vain { now } else { host.state.not_before.max(now) };
         self.schedule(now, host_key, at);
         changed
-    }
-
-    /// What an origin's robots.txt came to, for an origin of this shard.
-    pub fn robots_known(&mut self, now: Timestamp, origin: &Origin, mark: RobotsMark) {
-        let Some(host) = self.hosts.get_mut(&origin.host) else {
-            // It sleeps because nobody knew its rules. What it may do now is in the store.
-            self.rouse(&origin.host);
-            return;
-        };
-        host.robots.set(origin, mark);
-        if host.state.last_end > Timestamp::ZERO {
-            // The delay it asks for holds from now on, also for the pause that has begun.
-            let crawl_delay = host.robots.crawl_delay();
-            let pause = host::pause(&host.state, &self.options.politeness, crawl_delay);
-            host.state.not_before = host.state.not_before.max(host.state.last_end + pause);
-        }
-        if matches!(host.phase, Phase::Scheduled { .. } | Phase::Idle) && !host.back.is_exhausted()
-        {
-            let at = host.state.not_before.max(now);
-            self.schedule(now, &origin.host, at);
-        }
     }
 
     // ── what goes out ────────────────────────────────────────────────────────────────────────
@@ -365,7 +322,8 @@ impl Frontier {
         if let Fate::Stays(task) = fate {
             host.back.put_back(*task);
         }
-        let at = host.state.not_before.max(now);
+        let in_vain = host.errands_wait_in_vain(now);
+        let at = if in_vain { now } else { host.state.not_before.max(now) };
         self.schedule(now, &lease.host, at);
         Some(settled)
     }
@@ -391,6 +349,12 @@ impl Frontier {
 
     pub fn lease(&self, visit: VisitId) -> Option<&Lease> {
         self.leases.get(&visit).map(|held| &held.lease)
+    }
+
+    /// Whether its host has got a longer pause since the visit was leased.
+    pub fn is_early(&self, lease: &Lease) -> bool {
+        let host = self.hosts.get(&lease.host);
+        lease.address.is_some() && host.is_some_and(|host| host.state.not_before > lease.not_before)
     }
 
     // ── how things stand ─────────────────────────────────────────────────────────────────────
@@ -465,6 +429,9 @@ impl Frontier {
                 place: None,
                 robots: RobotsMarks::default(),
                 errands: self.errands.remove(&host_key).unwrap_or_default(),
+                errand_had_turn: false,
+                unresolved: false,
+                rewind_at: None,
                 address_turn: 0,
                 over_budget: false,
                 uncommitted: 0,
@@ -491,6 +458,10 @@ impl Frontier {
         addresses: &mut Addresses,
     ) -> Option<Box<Lease>> {
         let host = self.hosts.get_mut(host_key)?;
+        if host.rewind_at.is_some_and(|at| at <= by) {
+            host.rewind_at = None;
+            host.back.rewind();
+        }
         if let Some(after) = host.back.want(self.options.sizes.near_low) {
             self.wants.refill.push(Refill {
                 host: host_key.clone(),
@@ -501,6 +472,21 @@ impl Frontier {
         }
         let pick = match host.pick(by, self.options.obey_robots) {
             Pick::Rest(at) => {
+                self.schedule(now, host_key, at);
+                return None;
+            }
+            Pick::Wait(at) => {
+                let at = host.rewind_at.map_or(at, |rewind_at| rewind_at.min(at));
+                if host.back.pass_over() {
+                    host.rewind_at = Some(at);
+                    self.schedule(now, host_key, by);
+                } else {
+                    self.schedule(now, host_key, at);
+                }
+                return None;
+            }
+            Pick::Nothing if host.back.has_passed_over() && !host.back.is_refilling() => {
+                let at = host.rewind_at.unwrap_or(by);
                 self.schedule(now, host_key, at);
                 return None;
             }
@@ -516,15 +502,17 @@ impl Frontier {
             }
             pick => pick,
         };
-        let (address, refusal) = match host.place_now(by) {
-            PlaceNow::Unknown => {
+        let (address, refusal) = match (&pick, host.place_now(by)) {
+            (Pick::Unanswered, _) => (None, None),
+            (Pick::Refused(_, refusal), _) => (None, Some(refusal.clone())),
+            (_, PlaceNow::Unknown) => {
                 host.phase = Phase::Resolving;
                 self.pending += 1;
                 self.wants.resolve.push(host_key.clone());
                 return None;
             }
-            PlaceNow::At(address) => (Some(address), None),
-            PlaceNow::Forbidden(refusal) => (None, Some(refusal)),
+            (_, PlaceNow::At(address)) => (Some(address), None),
+            (_, PlaceNow::Forbidden(refusal)) => (None, Some(refusal)),
         };
         let slot = self.sites.entry(host.site.clone()).or_default();
         if let (Pick::Page(_), None) = (&pick, &refusal) {
@@ -547,20 +535,29 @@ impl Frontier {
             }
         }
         let visit = VisitId::new(self.options.shard, self.next_visit);
-        let mut not_before = host.state.not_before.max(now);
+        // Who sends nothing waits for nothing.
+        let mut not_before = now;
         if let Some(address) = address {
-            match addresses.reserve(address, visit, by) {
-                Ok(free_at) => not_before = not_before.max(free_at),
+            let free_at = match addresses.reserve(address, visit, by) {
+                Ok(free_at) => free_at,
                 Err(busy) => {
                     let delay = self.options.politeness.ip_delay.get();
                     host.phase = Phase::AtDoor;
-                    self.doors.wait(host_key, address, busy, by, delay);
+                    if let Err(at) = self.doors.wait(host_key, address, busy, by, delay) {
+                        self.schedule(now, host_key, at);
+                    }
                     return None;
                 }
+            };
+            let resting_until = host.state.not_before;
+            not_before = not_before.max(free_at).max(resting_until);
+            if let Pick::Robots(_, at) = pick {
+                not_before = not_before.max(at);
             }
         }
+        host.errand_had_turn = matches!(pick, Pick::Errand | Pick::Unanswered);
         let errand = match pick {
-            Pick::Page(key) => {
+            Pick::Page(key) | Pick::Refused(key, _) => {
                 let task = host.back.take(key).expect("picked from the near part");
                 match refusal {
                     Some(refusal) => Errand::Refuse(task, refusal),
@@ -570,11 +567,11 @@ impl Frontier {
                     }
                 }
             }
-            Pick::Errand => {
+            Pick::Errand | Pick::Unanswered => {
                 Errand::Robots(host.errands.pop_front().expect("picked because there is one"))
             }
-            Pick::Robots(errand) => Errand::Robots(errand),
-            Pick::Rest(_) | Pick::Nothing => unreachable!("handled above"),
+            Pick::Robots(errand, _) => Errand::Robots(errand),
+            Pick::Rest(_) | Pick::Wait(_) | Pick::Nothing => unreachable!("handled above"),
         };
         host.phase = Phase::Leased;
         self.next_visit += 1;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use types::{Origin, Scheme, Timestamp};
+use types::{Origin, Refusal, Scheme, Timestamp};
 
 /// How one origin's robots.txt stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,12 +16,16 @@ pub enum RobotsMark {
     Unreachable { retry_at: Timestamp },
     /// It points to another host, which is being asked.
     Chasing { until: Timestamp },
+    /// Nothing is asked of that origin, so nobody needs its rules: its pages are refused.
+    Refused { refusal: Refusal, until: Timestamp },
 }
 
 impl RobotsMark {
     pub(crate) const fn until(&self) -> Timestamp {
         match self {
-            Self::Known { until, .. } | Self::Chasing { until } => *until,
+            Self::Known { until, .. } | Self::Chasing { until } | Self::Refused { until, .. } => {
+                *until
+            }
             Self::Unreachable { retry_at } => *retry_at,
         }
     }

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use lycosa_frontier::{
-    Addresses, Errand, Fate, Frontier, FrontierOptions, Lease, Next, Place, Politeness, RobotsMark,
-    Touch, Wake,
+    Addresses, Errand, Fate, Frontier, FrontierOptions, Lease, Next, Place, Politeness,
+    RobotsErrand, RobotsMark, Touch, Wake,
 };
 use types::{
     CrawlUrl, Discovery, Fault, HostKey, QueueKey, Record, Refusal, ShardId, Task, Timestamp,
@@ -365,4 +365,173 @@ fn no_delay_means_as_fast_as_the_answers_come() {
         pages += 1;
     }
     assert_eq!(pages, 200);
+}
+
+fn errand(origin: &str, url: &str) -> RobotsErrand {
+    let origin = CrawlUrl::parse(origin).unwrap().origin();
+    RobotsErrand { origin, url: CrawlUrl::parse(url).unwrap(), hops: 1 }
+}
+
+#[test]
+fn a_robots_txt_that_points_to_nowhere_is_answered_at_once() {
+    let mut desk = Desk::new(|_| {});
+    desk.places.insert(HostKey::new("gone.test"), Place::Failed { why: "no such name".into() });
+    for from in ["http://a.test/", "http://b.test/"] {
+        assert!(desk.frontier.ask_robots(at(0), errand(from, "http://gone.test/robots.txt")));
+    }
+    for _ in 0..2 {
+        let lease = desk.next(at(0)).unwrap();
+        assert!(matches!(lease.errand, Errand::Robots(_)) && lease.address.is_none(), "{lease:?}");
+        assert_eq!(lease.not_before, at(0), "nothing is sent, so nothing is waited for");
+        desk.end(&lease, at(0), &Touch::Untouched);
+    }
+    assert!(desk.next(at(0)).is_none());
+    // Nor does anybody wait for a host that rests for long.
+    let mut wake = Wake::default();
+    wake.state.not_before = at(3_600_000);
+    desk.wakes.insert(HostKey::new("parked.test"), wake);
+    desk.frontier.ask_robots(at(0), errand("http://a.test/", "http://parked.test/robots.txt"));
+    assert!(desk.next(at(0)).unwrap().address.is_none());
+}
+
+#[test]
+fn errands_and_pages_take_turns_and_an_origin_has_one_errand() {
+    let mut desk = Desk::new(|_| {});
+    for n in 0..4 {
+        desk.add(at(0), &format!("http://www.test/{n}"), 0);
+    }
+    for n in [0, 1, 2, 0, 1, 2, 0] {
+        let from = format!("http://h{n}.test/");
+        desk.frontier.ask_robots(at(0), errand(&from, "http://www.test/robots.txt"));
+    }
+    let mut order = String::new();
+    for n in 0..20 {
+        if let Some(lease) = desk.next(at(n * 2_000)) {
+            order.push(if matches!(lease.errand, Errand::Page(_)) { 'p' } else { 'r' });
+            desk.answer(&lease, at(n * 2_000));
+        }
+    }
+    assert_eq!(order, "rprprpp");
+}
+
+#[test]
+fn too_many_robots_requests_for_one_host_are_turned_away() {
+    let mut desk = Desk::new(|_| {});
+    let taken = (0..1_000).filter(|n| {
+        let from = format!("http://h{n}.test/");
+        desk.frontier.ask_robots(at(0), errand(&from, "http://www.test/robots.txt"))
+    });
+    assert_eq!(taken.count(), 256);
+}
+
+#[test]
+fn an_origin_that_nobody_can_ask_does_not_hold_up_the_hosts_others() {
+    let mut desk = Desk::new(|options| {
+        options.obey_robots = true;
+        options.sizes.near_max = 4;
+        options.sizes.near_low = 1;
+    });
+    for n in 0..20 {
+        desk.add(at(0), &format!("http://a.test/{n}"), 0);
+    }
+    desk.add(at(0), "https://a.test/", 0);
+    let unreachable = CrawlUrl::parse("http://a.test/").unwrap().origin();
+    let lease = desk.next(at(0)).unwrap();
+    desk.frontier.robots_known(
+        at(0),
+        &unreachable,
+        RobotsMark::Unreachable { retry_at: at(600_000) },
+    );
+    desk.answer(&lease, at(0));
+    let mut asked = None;
+    for n in 1..10 {
+        asked = asked.or_else(|| desk.next(at(n * 1_000)));
+    }
+    let Errand::Robots(errand) = asked.unwrap().errand else { panic!("its rules come first") };
+    assert_eq!(errand.url.as_str(), "https://a.test/robots.txt");
+}
+
+#[test]
+fn what_was_passed_over_is_read_again_when_its_rules_are_known() {
+    let mut desk = Desk::new(|options| {
+        options.obey_robots = true;
+        options.sizes.near_max = 4;
+        options.sizes.near_low = 1;
+    });
+    for n in 0..30 {
+        desk.add(at(0), &format!("http://a.test/{n}"), 0);
+    }
+    let origin = CrawlUrl::parse("http://a.test/").unwrap().origin();
+    let lease = desk.next(at(0)).unwrap();
+    let down = RobotsMark::Unreachable { retry_at: at(58_000) };
+    desk.frontier.robots_known(at(0), &origin, down);
+    desk.answer(&lease, at(0));
+    for n in 1..50 {
+        assert!(desk.next(at(n * 1_000)).is_none());
+    }
+    let known = RobotsMark::Known { until: at(9_000_000), crawl_delay: None };
+    desk.frontier.robots_known(at(50_000), &origin, known);
+    let mut paths = Vec::new();
+    for n in 0..100 {
+        if let Some(lease) = desk.next(at(60_000 + n * 1_100)) {
+            let Errand::Page(task) = &lease.errand else { panic!("{lease:?}") };
+            paths.push(task.record.url.path()[1..].parse::<usize>().unwrap());
+            desk.answer(&lease, at(60_000 + n * 1_100));
+        }
+    }
+    assert_eq!(paths, (0..30).collect::<Vec<_>>(), "all of them, once, in order");
+}
+
+#[test]
+fn pages_of_an_origin_that_we_ask_nothing_of_are_refused() {
+    let mut desk = Desk::new(|options| options.obey_robots = true);
+    desk.add(at(0), "http://a.test:22/", 0);
+    let lease = desk.next(at(0)).unwrap();
+    assert!(matches!(lease.errand, Errand::Robots(_)));
+    let refusal =
+        Refusal::Setting { key: "network.ports".into(), value: "80".into(), found: "22".into() };
+    let origin = CrawlUrl::parse("http://a.test:22/").unwrap().origin();
+    let mark = RobotsMark::Refused { refusal: refusal.clone(), until: at(90_000_000) };
+    desk.frontier.robots_known(at(0), &origin, mark);
+    desk.end(&lease, at(0), &Touch::Untouched);
+    let lease = desk.next(at(0)).unwrap();
+    assert!(matches!(&lease.errand, Errand::Refuse(_, why) if *why == refusal), "{lease:?}");
+    assert!(lease.address.is_none());
+}
+
+#[test]
+fn a_crawl_delay_learnt_after_the_state_was_written_holds_when_the_host_wakes() {
+    let mut desk = Desk::new(|options| options.obey_robots = true);
+    let mut wake = Wake::default();
+    wake.state.last_end = at(0);
+    wake.state.not_before = at(1_010);
+    let origin = CrawlUrl::parse("http://a.test/").unwrap().origin();
+    let delay = Some(Duration::from_secs(120));
+    let known = RobotsMark::Known { until: at(90_000_000), crawl_delay: delay };
+    wake.robots = vec![(origin, known)];
+    desk.wakes.insert(HostKey::new("a.test"), wake);
+    desk.add(at(2_000), "http://a.test/", 0);
+    assert!(desk.next(at(2_000)).is_none());
+    assert!(desk.next(at(119_999)).is_none());
+    assert!(desk.next(at(120_010)).is_some());
+}
+
+#[test]
+fn a_visit_that_was_leased_ahead_is_early_when_its_host_needs_a_longer_pause() {
+    let mut desk = Desk::new(|_| {});
+    desk.add(at(0), "http://a.test/1", 0);
+    desk.add(at(0), "http://a.test/2", 0);
+    let first = desk.next(at(0)).unwrap();
+    desk.answer(&first, at(0));
+    desk.serve(at(950));
+    let ahead = Duration::from_millis(100);
+    let Next::Visit(lease) = desk.frontier.next(at(950), ahead, &mut desk.addresses) else {
+        panic!("its pause is over at 1,010 ms");
+    };
+    assert!(!desk.frontier.is_early(&lease));
+    let origin = CrawlUrl::parse("http://a.test/").unwrap().origin();
+    let crawl_delay = Some(Duration::from_secs(10));
+    let known = RobotsMark::Known { until: at(90_000_000), crawl_delay };
+    desk.frontier.robots_known(at(960), &origin, known);
+    assert!(desk.frontier.is_early(&lease));
 }

@@ -19,8 +19,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use frontier::{Errand, Fate, Frontier, Lease, Place, RobotsErrand, RobotsMark, Wake};
-use ports::shard_store::{HostRow, LetterBody, RefillWant, Refilled, UrlChange, VisitLine};
-use ports::{Clock, PortResult, Resolution};
+use ports::shard_store::{
+    HostRow, LetterBody, RefillWant, Refilled, RobotsFound, UrlChange, VisitLine,
+};
+use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use types::record::After;
 use types::{Fault, HostKey, HostState, Outcome, Refusal, ShardId, Timestamp, VisitId};
@@ -43,6 +45,8 @@ const HOSTS_MAX: usize = 1_024;
 const DUE_MAX: usize = 1_024;
 /// Visits in one group at most; a larger group only adds to the wait of its first visit.
 const GROUP_MAX: usize = 256;
+/// An origin that we ask nothing of is not looked at again for as long.
+const REFUSED: Duration = Duration::from_secs(24 * 3_600);
 /// A robots.txt that points elsewhere is waited for as long.
 const CHASE: Duration = Duration::from_secs(180);
 /// How often leases are looked through.
@@ -149,7 +153,10 @@ impl Owner {
             let sleep = tokio::time::sleep_until(self.ctx.clock.instant(wake_at));
             tokio::select! {
                 biased;
-                Some(reply) = self.replies.recv() => self.on_reply(reply?).await,
+                reply = self.replies.recv() => match reply {
+                    Some(reply) => self.on_reply(reply?).await,
+                    None => return Err(keeper_died()),
+                },
                 Some(report) = self.reports.recv() => self.on_report(report),
                 Some((to, upto)) = self.delivered.recv() => {
                     self.keeper.submit(Job::Delivered { to, upto }).await;
@@ -300,8 +307,10 @@ impl Owner {
                 }
                 visit.url = Some(UrlChange { key: task.key, record });
             }
+            Done::GivenBack => fate = stays(&lease),
             Done::Robots { errand, step, status } => {
-                self.group.tally.add("robots_requests", 1);
+                let asked = report.touch != frontier::Touch::Untouched;
+                self.group.tally.add("robots_requests", u64::from(asked));
                 visit.line = status.map(|status| VisitLine {
                     seq: 0,
                     visit: report.visit,
@@ -395,11 +404,20 @@ impl Owner {
                 let next = RobotsErrand { origin: errand.origin, url: to, hops: errand.hops + 1 };
                 let shard = next.url.site().shard(self.ctx.options.shards);
                 if shard == self.shard {
-                    self.frontier.ask_robots(now, next);
+                    let origin = next.origin.clone();
+                    if !self.frontier.ask_robots(now, next) {
+                        let why = "too many robots.txt are said to be where it points to";
+                        visit.robots = Some((origin, RobotsFound::Unreachable(why.into())));
+                    }
                 } else {
                     let RobotsErrand { origin, url, hops } = next;
                     visit.letters.push((shard, LetterBody::RobotsAsk { origin, url, hops }));
                 }
+            }
+            RobotsStep::Refused(refusal) => {
+                // In memory only: tomorrow's settings may be others.
+                let refused = RobotsMark::Refused { refusal, until: now + REFUSED };
+                self.frontier.robots_known(now, &errand.origin, refused);
             }
             RobotsStep::Found(found) if home == self.shard => {
                 visit.robots = Some((errand.origin, found));
@@ -502,6 +520,10 @@ impl Owner {
                 self.activity += 1;
                 let now = self.now();
                 if let Some(state) = self.frontier.resolved(now, &host, place(resolution)) {
+                    // A visit of this host that is in the group is older: the last word counts.
+                    for visit in self.group.visits.iter_mut().filter(|visit| visit.host == host) {
+                        visit.host_state = state.clone();
+                    }
                     self.group.hosts.push((host, state));
                     self.group_since.get_or_insert(now);
                 }
@@ -612,6 +634,14 @@ impl std::fmt::Debug for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Owner").field("shard", &self.shard).finish_non_exhaustive()
     }
+}
+
+fn keeper_died() -> PortError {
+    PortError::new(
+        PortErrorKind::Corrupt,
+        "keep the state",
+        "the store's thread has died; see the log",
+    )
 }
 
 fn stays(lease: &Lease) -> Fate {

@@ -8,7 +8,9 @@ use std::time::Duration;
 use frontier::Touch;
 use ports::{Ended, Exchange, Purpose, Request, Response};
 use types::outcome::Failure;
-use types::{Answer, Base, Canon, CrawlUrl, Fault, Outcome, Timestamp, Validators, VisitId};
+use types::{
+    Answer, Base, Canon, CrawlUrl, Fault, Outcome, Record, Timestamp, Validators, VisitId,
+};
 
 use crate::ctx::Ctx;
 
@@ -31,12 +33,19 @@ pub async fn fetch(
     ctx.fetcher.fetch(request, &mut on_sent).await
 }
 
-pub fn page_request(url: &CrawlUrl, address: std::net::IpAddr, validators: Validators) -> Request {
-    Request { url: url.clone(), address, purpose: Purpose::Page, validators }
+/// A page that we have whole is asked for only if it has changed. The validators of anything else
+/// (an error, half a page) would have the server tell us to keep that.
+pub fn page_request(record: &Record, address: std::net::IpAddr) -> Request {
+    let whole =
+        |answer: &&Answer| (200..300).contains(&answer.status) && answer.truncated.is_none();
+    let last = record.last.as_ref().map(|last| &last.answer).filter(whole);
+    let validators = last.map(|answer| answer.validators.clone()).unwrap_or_default();
+    Request { url: record.url.clone(), address, purpose: Purpose::Page, validators }
 }
 
-/// What the exchange came to, before anybody has read the body.
-pub fn judge(exchange: &Exchange, url: &CrawlUrl, canon: &Canon) -> Outcome {
+/// What the exchange came to, before anybody has read the body. `conditional`: we have asked for
+/// a change only.
+pub fn judge(exchange: &Exchange, url: &CrawlUrl, canon: &Canon, conditional: bool) -> Outcome {
     let response = match (&exchange.end, &exchange.response) {
         (Ended::Answered, Some(response)) => response,
         (Ended::Broken(fault), _) => return broken(fault.clone()),
@@ -50,7 +59,8 @@ pub fn judge(exchange: &Exchange, url: &CrawlUrl, canon: &Canon) -> Outcome {
             retry_after: retry_after(response, exchange.times.ended),
             answer: Some(answer),
         }),
-        304 => Outcome::Unchanged(answer),
+        304 if conditional => Outcome::Unchanged(answer),
+        304 => broken(Fault::BadHttp("304 to a request without a condition".into())),
         status @ (301 | 302 | 303 | 307 | 308) => match location(response, url, canon) {
             Some(to) => {
                 Outcome::Moved { to: Some(to), lasting: matches!(status, 301 | 308), answer }
@@ -156,7 +166,37 @@ mod tests {
 
     fn say(status: u16, headers: &[(&str, &str)]) -> Outcome {
         let url = CrawlUrl::parse("http://a.test/x/y").unwrap();
-        judge(&exchange(status, headers), &url, &Canon::default())
+        judge(&exchange(status, headers), &url, &Canon::default(), true)
+    }
+
+    #[test]
+    fn only_a_page_that_we_have_whole_is_asked_for_on_condition() {
+        let url = CrawlUrl::parse("http://a.test/").unwrap();
+        let found =
+            types::Discovery { at: Timestamp::ZERO, depth: 0, hops: 0, seed: true, band: 0 };
+        let address = "192.0.2.1".parse().unwrap();
+        let delay = Duration::from_secs(10);
+        let policy = types::record::RetryPolicy { attempts_max: 3, delay, lost_max: 3 };
+        let condition = |status: u16, truncated| {
+            let mut record = Record::new(url.clone(), found);
+            let Outcome::Fetched(mut answer) = say(200, &[("etag", "\"1\"")]) else { panic!() };
+            (answer.status, answer.truncated) = (status, truncated);
+            let outcome = match status {
+                503 => Outcome::Failed(Failure {
+                    fault: Fault::Status(503),
+                    retry_after: None,
+                    answer: Some(answer),
+                }),
+                _ => Outcome::Fetched(answer),
+            };
+            record.settle(&outcome, Timestamp::ZERO, policy);
+            page_request(&record, address).validators.etag
+        };
+        assert_eq!(condition(200, None).as_deref(), Some("\"1\""));
+        assert_eq!(condition(503, None), None, "a 304 would make us keep an error for the page");
+        assert_eq!(condition(200, Some(types::outcome::Truncated::Time)), None);
+        let plain = exchange(304, &[]);
+        assert!(matches!(judge(&plain, &url, &Canon::default(), false), Outcome::Failed(_)));
     }
 
     #[test]

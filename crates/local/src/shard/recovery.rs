@@ -119,7 +119,7 @@ impl<K: Kv> Shard<K> {
         touched.dedup();
         self.facts_of(hosts, &touched)?;
         for (record, host, id, _) in dead {
-            tracing::warn!(url = %record.url, lost = record.lost, "a URL that kills its visits");
+            tracing::warn!(url = %record.url, "a URL that kills its visits");
             let prefix = hosts.prefix(*host).to_vec();
             if let Some(place) = self.place_of(&prefix, hosts.facts_mut(*host), *id)? {
                 batch.delete(Family::Queue, &keys::queue(&prefix, place));

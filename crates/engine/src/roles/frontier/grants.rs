@@ -12,6 +12,7 @@ use types::Timestamp;
 
 use super::{EXPIRY_TICK, Owner, stays};
 use crate::keeper::Job;
+use crate::report::Report;
 
 /// Leases are taken this long before their moment while slots are plenty, so that it does not
 /// wait for the keeper: a commit that is under way takes its time.
@@ -80,7 +81,13 @@ impl Owner {
             }
             let lease = first.remove();
             // One whose lease ran out meanwhile is settled as lost already.
-            if self.frontier.lease(visit).is_some() {
+            if self.frontier.lease(visit).is_none() {
+                continue;
+            }
+            if self.frontier.is_early(&lease) {
+                // Its host's rules have become known, and ask for a longer pause.
+                self.on_report(Report::given_back(&lease));
+            } else {
                 self.worker.start(lease);
             }
         }
