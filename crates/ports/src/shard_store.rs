@@ -130,6 +130,16 @@ pub struct CommitBatch {
     pub tally: Tally,
     /// Wait until it has reached the disk.
     pub durable: bool,
+    /// None: what is found nearer does not go on.
+    pub onward: Option<Onward>,
+}
+
+/// How far a redirect leads. A URL that has redirected us before and is now found by a shorter
+/// way brings its target nearer too: the target is offered again, by letter, to its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Onward {
+    pub shards: u16,
+    pub hops_max: u8,
 }
 
 /// One settled visit.

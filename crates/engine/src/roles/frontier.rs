@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use frontier::{Errand, Fate, Frontier, Lease, Place, RobotsErrand, RobotsMark, Wake};
 use ports::shard_store::{
-    HostRow, LetterBody, RefillWant, Refilled, RobotsFound, UrlChange, VisitLine,
+    HostRow, LetterBody, Onward, RefillWant, Refilled, RobotsFound, UrlChange, VisitLine,
 };
 use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -572,6 +572,8 @@ impl Owner {
         let mut group = std::mem::take(&mut self.group);
         group.at = now;
         group.durable = self.ctx.options.durable;
+        let hops_max = self.ctx.options.redirects_max;
+        group.onward = Some(Onward { shards: self.ctx.options.shards, hops_max });
         self.group_since = None;
         self.envelopes_under_way.append(&mut self.envelopes);
         self.jobs.keeping = true;

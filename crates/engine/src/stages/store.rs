@@ -7,8 +7,8 @@
 //! This runs on the shard's store thread, the single writer of both.
 
 use ports::shard_store::{
-    Arrival, CommitBatch, Committed, LetterBody, RobotsFound, Tally, UrlChange, VisitCommit,
-    VisitLine,
+    Arrival, CommitBatch, Committed, LetterBody, Onward, RobotsFound, Tally, UrlChange,
+    VisitCommit, VisitLine,
 };
 use ports::{Archive, PortResult, RobotsEntry, ShardStore, Sink};
 use types::{HostKey, HostState, Origin, ShardId, Site, SiteState, Timestamp, VisitId, WarcRef};
@@ -40,6 +40,7 @@ pub struct Group {
     pub hosts: Vec<(HostKey, HostState)>,
     pub tally: Tally,
     pub durable: bool,
+    pub onward: Option<Onward>,
 }
 
 #[derive(Debug)]
@@ -91,6 +92,7 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
         hosts: group.hosts,
         tally: group.tally,
         durable: group.durable,
+        onward: group.onward,
         archive_end: books.archive.as_ref().and_then(|archive| archive.end()),
         arrivals: group.arrivals,
         visits: Vec::with_capacity(group.visits.len()),

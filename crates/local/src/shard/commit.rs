@@ -40,8 +40,8 @@ impl<K: Kv> Shard<K> {
         let present = self.queue_entries(&mut group, &visits, &changed)?;
         self.load_facts(&mut group, &visits, &changed)?;
 
-        self.stage_changes(&mut staged, &mut group, &visits, &changed, present);
-        self.stage_links(&mut staged, &mut group, batch.at);
+        self.stage_changes(&mut staged, &mut group, batch, &visits, &changed, present);
+        self.stage_links(&mut staged, &mut group, batch);
         self.stage_rows(&mut staged, &mut group);
         self.stage_hosts(&mut staged, &mut group, batch, &visits, &arrivals);
         self.stage_mail(&mut staged, &visits);

@@ -8,9 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ports::RobotsEntry;
-use ports::shard_store::{Arrival, CommitBatch, Committed, LetterBody, Tally, VisitCommit};
+use ports::shard_store::{
+    Arrival, CommitBatch, Committed, Found, FoundSet, LetterBody, Onward, Tally, VisitCommit,
+};
 use types::{
-    CrawlUrl, Discovery, Origin, QueueKey, Record, ShardId, SiteState, State, Timestamp, UrlId,
+    CrawlUrl, Discovery, Origin, QueueKey, Record, Refusal, ShardId, SiteState, State, Timestamp,
+    UrlId, UrlRef, VisitId, host,
 };
 
 use super::group::{Group, HostIndex, Offer, RowIndex, Verdict, improved, nearest};
@@ -40,6 +43,8 @@ pub(super) struct Staged {
     pub(super) queued: Vec<(RowIndex, QueueKey)>,
     /// Ids that the filter must learn.
     pub(super) new_ids: Vec<UrlId>,
+    /// Targets of redirects that are nearer now, by the shard that owns them.
+    pub(super) onward: BTreeMap<ShardId, FoundSet>,
     pub(super) answer: Committed,
 }
 
@@ -49,6 +54,7 @@ impl<K: Kv> Shard<K> {
         &self,
         staged: &mut Staged,
         group: &mut Group<'_>,
+        batch: &CommitBatch,
         visits: &[&VisitCommit],
         changed: &[RowIndex],
         mut present: BTreeSet<(HostIndex, QueueKey)>,
@@ -61,7 +67,11 @@ impl<K: Kv> Shard<K> {
             let due_before = match &row.verdict {
                 Verdict::Stored(stored) => {
                     // A link may have shown a shorter way while the visit was out.
-                    record.found = nearest(stored.found, record.found);
+                    let nearer = nearest(stored.found, record.found);
+                    if nearer != record.found {
+                        record.found = nearer;
+                        staged.lead_on(&record, batch.onward);
+                    }
                     stored.due
                 }
                 _ => {
@@ -97,13 +107,23 @@ impl<K: Kv> Shard<K> {
     }
 
     /// New URLs come in; known ones that were found nearer, or wait for another offer, change.
-    pub(super) fn stage_links(&self, staged: &mut Staged, group: &mut Group<'_>, now: Timestamp) {
+    pub(super) fn stage_links(
+        &self,
+        staged: &mut Staged,
+        group: &mut Group<'_>,
+        batch: &CommitBatch,
+    ) {
         for at in 0..group.rows.len() {
             let row = &mut group.rows[at];
             let Some(Offer { near, band }) = row.offer else { continue };
             staged.answer.known += row.finds;
-            let found =
-                Discovery { at: now, depth: near.depth, hops: near.hops, seed: near.seed, band };
+            let found = Discovery {
+                at: batch.at,
+                depth: near.depth,
+                hops: near.hops,
+                seed: near.seed,
+                band,
+            };
             let (queue, seed) = match &mut row.verdict {
                 Verdict::New => {
                     let url = CrawlUrl::from_canonical(row.text)
@@ -121,6 +141,7 @@ impl<K: Kv> Shard<K> {
                         continue;
                     }
                     record.found = better;
+                    staged.lead_on(record, batch.onward);
                     if queue {
                         record.state = State::Queued;
                     }
@@ -248,6 +269,14 @@ impl<K: Kv> Shard<K> {
                 staged.answer.lines.push(line);
             }
         }
+        for (to, links) in std::mem::take(&mut staged.onward) {
+            let next = staged.outbox.get(&to).or(self.meta.outbox.get(&to));
+            let seq = next.copied().unwrap_or(1);
+            // No visit has sent it; the number is what its reader goes by.
+            let row = (VisitId::new(self.settings.shard, 0), LetterBody::Links(links));
+            staged.batch.put_value(Family::Outbox, &keys::outbox(to, seq), &row);
+            staged.outbox.insert(to, seq + 1);
+        }
         staged.answer.letters_for = staged.outbox.keys().copied().collect();
     }
 
@@ -287,6 +316,27 @@ impl<K: Kv> Shard<K> {
 }
 
 impl Staged {
+    /// The URL is nearer than it was when it redirected us: so is its target. Whether that is
+    /// still wanted is judged when its turn comes.
+    fn lead_on(&mut self, record: &Record, onward: Option<Onward>) {
+        let (Some(last), Some(Onward { shards, hops_max })) = (&record.last, onward) else {
+            return;
+        };
+        let taken =
+            last.target_refused.as_ref().is_none_or(|why| matches!(why, Refusal::Hops { .. }));
+        let found = record.found;
+        let hops = found.hops.saturating_add(1);
+        let Some(to) = last.moved_to.as_deref().filter(|_| taken && hops <= hops_max) else {
+            return;
+        };
+        // A damaged text leads nowhere.
+        let Ok(url) = UrlRef::from_canonical(to) else { return };
+        let shard = host::shard_of(url.site(), shards);
+        let Discovery { depth, band, seed, .. } = found;
+        let found = Found { url: to, id: UrlId::of(to), depth, hops, band, seed };
+        self.onward.entry(shard).or_default().push(found);
+    }
+
     /// A URL gets its row: the filter must learn it, now and after a crash.
     fn accept(&mut self, id: UrlId) {
         self.counters.known += 1;

@@ -1,11 +1,13 @@
 //! Promises about letters, the log of visits, and notes.
 
-use types::{Origin, Scheme, ShardId, State, Task, WarcRef};
+use types::{Answer, Origin, Outcome, Refusal, Scheme, ShardId, State, Task, WarcRef};
 
 use super::kit::*;
 use super::{Case, Reopen};
 use crate::robots_entry::{RobotsAccess, RobotsEntry};
-use crate::shard_store::{Arrival, CommitBatch, LetterBody, RobotsFound, ShardStore, VisitLine};
+use crate::shard_store::{
+    Arrival, CommitBatch, Found, LetterBody, Onward, RobotsFound, ShardStore, VisitLine,
+};
 
 pub(super) fn cases<R: Reopen>() -> Vec<Case<R>> {
     vec![
@@ -14,6 +16,7 @@ pub(super) fn cases<R: Reopen>() -> Vec<Case<R>> {
         ("a letter is taken exactly once", a_letter_is_taken_once),
         ("the log is read and trimmed", the_log_is_read_and_trimmed),
         ("news of a robots.txt arrive by letter", news_of_robots_arrive),
+        ("a redirect found nearer brings its target nearer", a_nearer_redirect_leads_on),
         ("notes are kept", notes_are_kept),
     ]
 }
@@ -28,6 +31,48 @@ fn send<R: Reopen>(
     *next += 1;
     commit.letters = letters;
     store.commit(settle(vec![commit])).unwrap().letters_for
+}
+
+fn a_nearer_redirect_leads_on<R: Reopen>(state: &mut R) {
+    let (mut store, next) = open(state);
+    let far = |url| set([Found { hops: 5, ..found(url) }]);
+    let urls = ["http://a.test/loop", "http://a.test/old", "http://a.test/page"];
+    let accepted: Vec<Task> =
+        urls.iter().flat_map(|url| store.commit(arrive(far(url))).unwrap().accepted).collect();
+    let moved = |n: usize, to: &str, refused| {
+        let answer = Answer { status: 302, ..Answer::default() };
+        let outcome = Outcome::Moved { to: Some(url(to)), lasting: false, answer };
+        let mut commit = came_to(next + n as u64, &accepted[n], &outcome);
+        let record = &mut commit.url.as_mut().unwrap().record;
+        record.last.as_mut().unwrap().target_refused = refused;
+        commit
+    };
+    let hops = Refusal::Hops { hops_max: 5 };
+    let answer = Answer { status: 200, ..Answer::default() };
+    let visits = vec![
+        moved(0, "http://a.test/loop", Some(Refusal::Loop)),
+        moved(1, "http://b.test/new", Some(hops)),
+        came_to(next + 2, &accepted[2], &Outcome::Fetched(answer)),
+    ];
+    let onward = Some(Onward { shards: 1, hops_max: 5 });
+    store.commit(CommitBatch { onward, ..settle(visits) }).unwrap();
+    let own = ShardId(0);
+    assert!(store.letters(own, 0, 10).unwrap().is_empty(), "nothing is nearer than before");
+
+    let nearer = || arrive(set(urls.map(|url| Found { hops: 2, ..found(url) })));
+    let committed = store.commit(CommitBatch { onward, ..nearer() }).unwrap();
+    assert_eq!((committed.accepted.len(), &*committed.letters_for), (0, &[own][..]));
+    let letters = store.letters(own, 0, 10).unwrap();
+    let [LetterBody::Links(links)] =
+        &letters.iter().map(|l| l.body.clone()).collect::<Vec<_>>()[..]
+    else {
+        panic!("{letters:?}");
+    };
+    let target = Found { hops: 3, ..found("http://b.test/new") };
+    assert_eq!(links.iter().collect::<Vec<_>>(), [target]);
+    store.commit(CommitBatch { onward, ..nearer() }).unwrap();
+    assert_eq!(store.letters(own, 0, 10).unwrap().len(), 1, "the second time it is no news");
+    check_audit(state, &store);
 }
 
 fn body(text: &str) -> LetterBody {

@@ -193,7 +193,7 @@ fn urls_with_one_hash_are_told_apart<R: Reopen>(state: &mut R) {
     for (n, text) in texts.iter().enumerate() {
         let record = store.record(&url(text)).unwrap().unwrap();
         assert_eq!(record.url.as_str(), text);
-        assert_eq!(record.lost, u8::from(n == 6), "{text}");
+        assert_eq!(record.lost > 0, n == 6, "{text}");
         let want = if n == 4 { State::Parsed } else { State::Queued };
         assert_eq!(record.state, want, "{text}");
     }
