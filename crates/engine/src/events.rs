@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tracing::{debug, info, warn};
-use types::{HostKey, Outcome, Refusal};
+use types::{HostKey, Outcome};
 
 /// The counters of one process. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ impl Events {
             "lycosa_visits", "Visits by what they came to", visits;
             "lycosa_answers", "Answers by status", statuses;
             "lycosa_refused", "Accepted URLs that were not requested, by who refused", refused;
-            "lycosa_links_skipped", "Links that were not taken, by the setting that decided", skipped;
+            "lycosa_links_skipped", "Links that were not taken, by the reason", skipped;
             "lycosa_failures", "Failed visits by fault", failed;
             "lycosa_body_bytes", "Bytes of bodies received", body_bytes;
             "lycosa_links", "Links found on pages", links;
@@ -143,15 +143,9 @@ impl Events {
         }
     }
 
-    /// A link that was not taken. Its reason follows from settings and is not stored.
-    pub fn skipped(&self, refusal: &Refusal) {
-        self.skipped.get_or_create(&reason(refusal.class())).inc();
-    }
-
-    pub fn skipped_nofollow(&self, links: u64) {
-        if links > 0 {
-            self.skipped.get_or_create(&reason("nofollow")).inc_by(links);
-        }
+    /// Links that were not taken. Their reason follows from settings and is not stored.
+    pub fn skipped(&self, why: &str, links: u64) {
+        self.skipped.get_or_create(&reason(why)).inc_by(links);
     }
 
     pub fn gap(&self, gap: Duration) {

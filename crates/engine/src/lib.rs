@@ -40,7 +40,9 @@ pub use keeper::KeeperHandle;
 pub use limits::Limits;
 pub use pool::Pool;
 pub use robots_book::{RobotsBook, RobotsSettings};
+pub use roles::frontier::SKIPPED;
 use roles::frontier::{Note, Owner, OwnerParts, Standing};
+use stages::store::ARCHIVE_BYTES;
 pub use stages::store::Books;
 
 /// What can go wrong on our side.
@@ -78,6 +80,13 @@ pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortRe
     for books in &mut books {
         let recovery = books.store.recover(now, retry)?;
         if let Some(archive) = &mut books.archive {
+            if !recovery.resumed && archive.bytes_written() > 0 {
+                return Err(PortError::corrupt(
+                    "open the archive",
+                    "it holds files of a crawl whose state is gone; restore state/, or move \
+                     archive/ away to begin anew",
+                ));
+            }
             archive.cut(recovery.archive_end)?;
         }
         catch_up(books)?;
@@ -276,7 +285,8 @@ impl Engine {
         let mut archive_bytes = Vec::new();
         for (n, books) in opened.books.into_iter().enumerate() {
             let bytes = books.archive.as_ref().map_or(0, |archive| archive.bytes_written());
-            limits.archived(bytes);
+            // Files that were moved away have been written all the same.
+            limits.archived(bytes.max(books.store.tally().get(ARCHIVE_BYTES)));
             archive_bytes.push(bytes);
             let shard = ShardId(u16::try_from(n).expect("shards are counted in a u16"));
             let robots = options.robots.clone();

@@ -83,6 +83,7 @@ async fn robots_txt(
     let touch = fetch::touch(&exchange, &outcome, false);
     let bytes_max = ctx.options.robots.bytes_max.as_len();
     let (step, status) = robots_step(&exchange, &outcome, &errand, bytes_max);
+    let content_type = outcome.answer().and_then(|answer| answer.content_type.clone());
     let found =
         Discovery { at: lease.granted_at, depth: 0, hops: errand.hops, seed: false, band: 0 };
     let visited = Visited { visit: lease.visit, url: errand.url.clone(), found, address };
@@ -93,7 +94,7 @@ async fn robots_txt(
         visit: lease.visit,
         touch,
         at,
-        done: Done::Robots { errand, step, status },
+        done: Done::Robots { errand, step, status, content_type },
         packed,
         hold,
     }

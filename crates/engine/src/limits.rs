@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 #[derive(Debug)]
 pub struct Limits {
-    /// Pages that may still be started; negative never, `i64::MAX` without a limit.
+    /// Pages that may still be started; never negative, near `i64::MAX` without a limit.
     pages_left: AtomicI64,
     pages: AtomicU64,
     bytes_max: Option<u64>,
@@ -41,8 +41,10 @@ impl Limits {
             && !self.bytes_reached()
     }
 
-    pub fn page_started(&self) {
-        self.pages_left.fetch_sub(1, Ordering::Relaxed);
+    /// Takes one of the pages that may be started; false if there is none left.
+    pub fn page_started(&self) -> bool {
+        let take = |left: i64| (left > 0).then(|| left - 1);
+        self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
     pub fn page_ended(&self, answered: bool) {
@@ -98,13 +100,12 @@ mod tests {
     #[test]
     fn a_page_that_was_not_answered_does_not_count() {
         let limits = Limits::new(Some(2), 0, None);
-        limits.page_started();
-        limits.page_started();
-        assert!(!limits.may_start());
+        assert!(limits.page_started() && limits.page_started());
+        assert!(!limits.may_start() && !limits.page_started());
         limits.page_ended(false);
         assert!(limits.may_start());
         limits.page_ended(true);
-        limits.page_started();
+        assert!(limits.page_started());
         limits.page_ended(true);
         assert!(limits.pages_reached() && !limits.may_start());
         assert_eq!(limits.pages(), 2);

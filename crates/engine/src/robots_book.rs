@@ -108,28 +108,43 @@ impl Rules {
 }
 
 /// The memory. What was pushed out is read from the store again.
+#[derive(Debug, Default)]
+pub struct RobotsBook(Mutex<Shelf>);
+
 #[derive(Debug)]
-pub struct RobotsBook {
-    rules: Mutex<LruCache<Origin, Arc<Rules>, foldhash::fast::FixedState>>,
+struct Shelf {
+    rules: LruCache<Origin, Arc<Rules>, foldhash::fast::FixedState>,
+    bytes: usize,
 }
 
-/// An ordinary robots.txt costs about 1 KB when parsed.
+/// An ordinary robots.txt costs about 1 KB when parsed, one that means harm more than a MB: both
+/// their number and their bytes are bounded.
 const ORIGINS_MAX: NonZeroUsize = NonZeroUsize::new(50_000).unwrap();
+const BYTES_MAX: usize = 64 << 20;
 
-impl Default for RobotsBook {
+impl Default for Shelf {
     fn default() -> Self {
         let hasher = foldhash::fast::FixedState::default();
-        Self { rules: Mutex::new(LruCache::with_hasher(ORIGINS_MAX, hasher)) }
+        Self { rules: LruCache::with_hasher(ORIGINS_MAX, hasher), bytes: 0 }
     }
 }
 
 impl RobotsBook {
     pub fn get(&self, origin: &Origin) -> Option<Arc<Rules>> {
-        self.rules.lock().expect("no panic while locked").get(origin).cloned()
+        self.0.lock().expect("no panic while locked").rules.get(origin).cloned()
     }
 
     pub fn put(&self, origin: Origin, rules: Arc<Rules>) {
-        self.rules.lock().expect("no panic while locked").put(origin, rules);
+        let mut shelf = self.0.lock().expect("no panic while locked");
+        shelf.bytes += rules.group.memory_bytes();
+        if let Some((_, old)) = shelf.rules.push(origin, rules) {
+            shelf.bytes -= old.group.memory_bytes();
+        }
+        // The newest stays, whatever it costs.
+        while shelf.bytes > BYTES_MAX && shelf.rules.len() > 1 {
+            let Some((_, old)) = shelf.rules.pop_lru() else { break };
+            shelf.bytes -= old.group.memory_bytes();
+        }
     }
 }
 
@@ -178,6 +193,24 @@ mod tests {
         assert_eq!(entry.access, RobotsAccess::Unreachable { since: at(0) });
         let rules = Rules::of(&entry, "lycosa", &settings);
         assert!(matches!(rules.mark(), RobotsMark::Unreachable { .. }));
+    }
+
+    #[test]
+    fn the_memory_is_bounded_by_bytes_not_only_by_number() {
+        let settings = RobotsSettings::default();
+        let lines = "Disallow: /a\n".repeat(38_000);
+        let huge = renew(None, text(&format!("User-agent: *\n{lines}")), at(0), &settings);
+        let rules = Arc::new(Rules::of(&huge, "x", &settings));
+        let book = RobotsBook::default();
+        let origin =
+            |n: usize| types::CrawlUrl::parse(&format!("http://h{n}.test/")).unwrap().origin();
+        for n in 0..200 {
+            book.put(origin(n % 150), Arc::clone(&rules));
+            let shelf = book.0.lock().unwrap();
+            assert!(shelf.bytes <= BYTES_MAX);
+            assert_eq!(shelf.bytes, shelf.rules.len() * rules.group.memory_bytes());
+        }
+        assert!(book.get(&origin(49)).is_some() && book.get(&origin(0)).is_none());
     }
 
     #[test]

@@ -109,12 +109,6 @@ impl<F: Files> WarcArchive<F> {
         })
     }
 
-    /// Whether files are there already. Those of a state that does not know them would be cut by
-    /// [`Archive::cut`]: whoever begins a new state asks first.
-    pub fn has_files(&self) -> bool {
-        self.next_file > 0
-    }
-
     /// Closes the current file and begins the next one.
     fn rotate(&mut self, now: Timestamp) -> PortResult<()> {
         if self.end.is_some() {
@@ -178,9 +172,8 @@ impl<F: Files> WarcArchive<F> {
         Ok(refs.collect())
     }
 
-    /// Takes back what came after `end`.
-    fn cut_back(&mut self, end: Option<ArchiveEnd>) -> PortResult<()> {
-        let keep = end.map_or(0, |end| end.file + 1);
+    /// Takes back what came after `end`, and the files from number `keep` on.
+    fn cut_back(&mut self, end: Option<ArchiveEnd>, keep: u32) -> PortResult<()> {
         for (serial, bytes) in self.files.list()? {
             if serial >= keep {
                 tracing::warn!(file = self.settings.file_name(serial), bytes, "unknown file cut");
@@ -233,11 +226,11 @@ impl<F: Files> WarcArchive<F> {
 
 impl<F: Files> Archive for WarcArchive<F> {
     fn cut(&mut self, end: Option<ArchiveEnd>) -> PortResult<()> {
-        self.cut_back(end)
+        self.cut_back(end, end.map_or(0, |end| end.file + 1))
     }
 
     fn append(&mut self, groups: &[&[Vec<u8>]], now: Timestamp) -> PortResult<Vec<Vec<WarcRef>>> {
-        let before = self.end;
+        let before = (self.end, self.next_file);
         let places = groups.iter().map(|group| self.append_group(group, now)).collect();
         if let Err(error) = &places {
             tracing::warn!(%error, "append failed, its part is cut");
@@ -273,14 +266,16 @@ impl<F: Files> Archive for WarcArchive<F> {
 }
 
 impl<F: Files> WarcArchive<F> {
-    fn undo(&mut self, before: Option<ArchiveEnd>) -> PortResult<()> {
-        let first = self.next_file;
+    /// Takes back an append that failed: the files that it began, and what it wrote to the one
+    /// before. Older files are none of its business.
+    fn undo(&mut self, (end, first): (Option<ArchiveEnd>, u32)) -> PortResult<()> {
+        let begun = self.next_file;
         self.end = None;
-        let result = self.cut_back(before);
+        let result = self.cut_back(end, first);
         if result.is_err() {
             // Nobody may append behind a torn end: the next append begins a new file.
             self.end = None;
-            self.next_file = self.next_file.max(first);
+            self.next_file = self.next_file.max(begun);
         }
         result
     }
@@ -382,6 +377,22 @@ mod tests {
             }
             assert_eq!(kept, 0);
         }
+    }
+
+    #[test]
+    fn a_failed_append_takes_no_older_file_with_it() {
+        let settings =
+            ArchiveSettings { file_bytes_max: 500, ..ArchiveSettings::new(ShardId(0), "t") };
+        let mut disk = SmallDisk { room: 2_000, ..SmallDisk::default() };
+        disk.files.insert(3, vec![7; 100]);
+        let mut archive = WarcArchive::new(disk, settings).unwrap();
+        // The file that the store knows last was moved away.
+        archive.cut(Some(ArchiveEnd { file: 4, bytes: 50 })).unwrap();
+        assert_eq!(archive.end(), None);
+        archive.files.room = 150;
+        let group = vec![vec![1; 400]];
+        archive.append(&[group.as_slice()], Timestamp::ZERO).unwrap_err();
+        assert_eq!(archive.files.files.keys().collect::<Vec<_>>(), [&3]);
     }
 
     #[test]

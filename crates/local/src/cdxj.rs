@@ -118,6 +118,8 @@ impl CdxjSink {
             let file = OpenOptions::new().append(true).open(&path)?;
             let bytes = if unknown { file.metadata()?.len() } else { good };
             file.set_len(bytes)?;
+            // Its last lines may be known to a killed process and the system only.
+            file.sync_all()?;
             Ok(Current { serial, file, bytes, unsynced: 0, loose: true })
         };
         let current = open().map_err(|error: io::Error| failed("open", &path, &error))?;

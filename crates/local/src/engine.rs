@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use ports::{PortError, PortErrorKind, PortResult, ShardStore};
 
-use crate::files::failed;
+use crate::files::{failed, make_folder};
 use crate::shard::ShardSettings;
 use crate::side;
 
@@ -151,7 +151,7 @@ fn mark(folder: &Path, engine: Engine) -> PortResult<()> {
             Err(PortError::new(PortErrorKind::Version, "open the state", cause))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(folder).map_err(|error| failed("make", folder, &error))?;
+            make_folder(folder)?;
             side::save(folder, MARK, &mut |out| writeln!(out, "{engine}"))
         }
         Err(error) => Err(failed("read", &path, &error)),

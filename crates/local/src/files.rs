@@ -36,7 +36,7 @@ pub struct FolderFiles {
 
 impl FolderFiles {
     fn open(folder: &Path, names: ArchiveSettings) -> PortResult<Self> {
-        fs::create_dir_all(folder).map_err(|error| failed("make", folder, &error))?;
+        make_folder(folder)?;
         let gathered = Vec::new();
         let folder = folder.to_owned();
         Ok(Self { folder, names, current: None, names_changed: true, gathered })
@@ -150,6 +150,15 @@ impl Files for FolderFiles {
 }
 
 /// The names in a folder survive a power loss after this.
+/// Makes a folder that is there after a power loss as well.
+pub(crate) fn make_folder(folder: &Path) -> PortResult<()> {
+    fs::create_dir_all(folder).map_err(|error| failed("make", folder, &error))?;
+    match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_folder(parent),
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn sync_folder(folder: &Path) -> PortResult<()> {
     let sync = || File::open(folder)?.sync_all();
     sync().map_err(|error: io::Error| failed("sync", folder, &error))

@@ -112,7 +112,7 @@ fn names_of_others_are_left_alone() {
         fs::write(folder.path().join(name), "mine").expect("written");
     }
     let mut archive = WarcFiles::open(folder.path(), settings(1000)).expect("opens");
-    assert!(!archive.has_files());
+    assert_eq!(ports::Archive::bytes_written(&archive), 0);
     ports::Archive::cut(&mut archive, None).expect("cuts");
     for name in others {
         assert!(folder.path().join(name).exists(), "{name}");

@@ -210,7 +210,7 @@ impl Run<'_> {
             visits_lost: lost,
             seeds: seeds.len() as u64,
         };
-        self.conclude(facts, &mut stores, &seeds, &events)
+        self.conclude(facts, &mut stores, &seeds)
     }
 
     /// An error of ours, with what to do about it.
@@ -287,7 +287,6 @@ impl Run<'_> {
         mut facts: report::RunFacts,
         stores: &mut [Box<dyn ShardStore>],
         seeds: &[CrawlUrl],
-        events: &Events,
     ) -> Result<Ended, Fail> {
         let (dir, mark) = (&self.plan.dir, &self.held.mark);
         let settings = &self.plan.resolved.settings;
@@ -307,7 +306,7 @@ impl Run<'_> {
                 eprintln!("lycosa: {sentence}");
             }
         }
-        let report = Report::new(dir, mark, &self.plan.resolved, &facts, &status, survey, events);
+        let report = Report::new(dir, mark, &self.plan.resolved, &facts, &status, survey);
         report.write(dir).context("write report.json")?;
         self.progress.print(&report);
         tracing::info!(ending = report.ending, pages = status.pages, "crawl ended");

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use engine::SKIPPED;
 use ports::shard_store::{Counts, Tally};
 use ports::{PortResult, ShardStore};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ pub struct Status {
     pub statuses: BTreeMap<String, u64>,
     pub refused: BTreeMap<String, u64>,
     pub failed: BTreeMap<String, u64>,
+    /// Links that were not taken, by the reason.
+    pub links_skipped: BTreeMap<String, u64>,
     pub in_flight: u64,
     /// Seconds since this run began.
     pub run_seconds: Option<f64>,
@@ -97,6 +100,7 @@ impl Status {
         status.statuses = under(&tally, "status.");
         status.refused = under(&tally, "refused.");
         status.failed = under(&tally, "failed.");
+        status.links_skipped = under(&tally, SKIPPED);
         status
     }
 

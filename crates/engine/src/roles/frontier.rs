@@ -37,6 +37,8 @@ use crate::stages::store::{Books, Group, Kept, SettledVisit};
 use words::{Jobs, Mode, Post, Scan};
 pub use words::{Note, OwnerParts, Standing};
 
+/// Counts links that were not taken; the reason follows.
+pub const SKIPPED: &str = "skipped.";
 /// Letters that travel in one envelope.
 const LETTERS_MAX: usize = 256;
 /// Hosts read in one go when the front queues are filled.
@@ -280,6 +282,10 @@ impl Owner {
                 let PageDone { task, outcome, mut followed } = *done;
                 self.ctx.events.visited(task.record.url.as_str(), &outcome);
                 self.count(&outcome);
+                for (why, links) in &followed.skipped {
+                    self.ctx.events.skipped(why, *links);
+                    self.group.tally.add(&format!("{SKIPPED}{why}"), *links);
+                }
                 if let Some(joined) = followed.joined.take() {
                     self.ctx.scope.write().expect("no panic while locked").add_seed(&joined);
                 }
@@ -308,7 +314,7 @@ impl Owner {
                 visit.url = Some(UrlChange { key: task.key, record });
             }
             Done::GivenBack => fate = stays(&lease),
-            Done::Robots { errand, step, status } => {
+            Done::Robots { errand, step, status, content_type } => {
                 let asked = report.touch != frontier::Touch::Untouched;
                 self.group.tally.add("robots_requests", u64::from(asked));
                 visit.line = status.map(|status| VisitLine {
@@ -317,7 +323,7 @@ impl Owner {
                     url: errand.url.clone(),
                     at: report.at,
                     status,
-                    content_type: None,
+                    content_type,
                     digest: None,
                     warc: None,
                 });
@@ -482,9 +488,12 @@ impl Owner {
             self.frontier.robots_known(now, &origin, rules.mark());
             self.ctx.robots.put(origin, Arc::new(rules));
         }
+        let accepted = kept.committed.accepted.len();
         for task in kept.committed.accepted {
             self.frontier.offer(now, task);
         }
+        let visits = kept.visits.len();
+        self.ctx.events.committed(visits, accepted, kept.committed.known, kept.took);
         for (visit, host, url) in kept.visits {
             self.frontier.committed(now, &host, url);
             self.held.remove(&visit);

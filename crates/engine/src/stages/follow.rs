@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 use frontier::{Scope, priority};
 use page::Document;
 use ports::shard_store::{Found, FoundSet};
-use types::{Base, Canon, CrawlUrl, Discovery, Refusal, ShardId, UrlId, UrlRef, host};
+use types::{Base, Canon, CrawlUrl, Discovery, Refusal, ShardId, UrlError, UrlId, UrlRef, host};
 use warc::WarcFields;
-
-use crate::events::Events;
 
 /// Links sorted by the shard that owns them.
 #[derive(Debug, Default)]
@@ -22,9 +20,21 @@ pub struct Followed {
     pub refused: Option<Refusal>,
     /// The target of a seed's redirect, which joins the seeds.
     pub joined: Option<CrawlUrl>,
+    /// Links that were not taken, by the reason: they are counted, not stored.
+    pub skipped: BTreeMap<Box<str>, u64>,
 }
 
 impl Followed {
+    fn skip(&mut self, reason: &str, links: u64) {
+        if links == 0 {
+            return;
+        }
+        match self.skipped.get_mut(reason) {
+            Some(count) => *count += links,
+            None => drop(self.skipped.insert(reason.into(), links)),
+        }
+    }
+
     fn push(&mut self, url: UrlRef<'_>, found: Found<'_>, shards: u16) {
         let shard = if shards == 1 { ShardId(0) } else { host::shard_of(url.site(), shards) };
         self.by_shard.entry(shard).or_default().push(found);
@@ -39,7 +49,6 @@ pub fn links(
     canon: &Canon,
     scope: &Scope,
     shards: u16,
-    events: &Events,
     outlinks: &mut WarcFields,
 ) -> Followed {
     let mut followed = Followed::default();
@@ -52,7 +61,8 @@ pub fn links(
     let mut here = std::collections::HashSet::with_hasher(foldhash::fast::FixedState::default());
     let mut nofollow = 0;
     for link in document.links() {
-        if canon.join_into(&base, link.href, &mut text).is_err() {
+        if let Err(error) = canon.join_into(&base, link.href, &mut text) {
+            followed.skip(unusable(&error), 1);
             continue;
         }
         let id = UrlId::of(&text);
@@ -81,11 +91,21 @@ pub fn links(
                 let found = Found { url: &text, id, depth, hops: 0, band, seed: false };
                 followed.push(url, found, shards);
             }
-            Err(refusal) => events.skipped(&refusal),
+            Err(refusal) => followed.skip(refusal.class(), 1),
         }
     }
-    events.skipped_nofollow(nofollow);
+    followed.skip("nofollow", nofollow);
+    followed.skip("too-many-on-page", document.links_dropped());
     followed
+}
+
+/// In one word, why a link is no URL that anybody could visit.
+const fn unusable(error: &UrlError) -> &'static str {
+    match error {
+        UrlError::Scheme(_) => "scheme",
+        UrlError::Syntax(_) | UrlError::NoHost(_) => "syntax",
+        UrlError::TooLong(_) => "length",
+    }
 }
 
 /// One letter for what a link is to its page, as archive crawlers write it: `L` for a link to
@@ -106,7 +126,6 @@ pub fn redirect(
     hops_max: u8,
     scope: &Scope,
     shards: u16,
-    events: &Events,
 ) -> Followed {
     let mut followed = Followed::default();
     let hops = from.hops.saturating_add(1);
@@ -133,7 +152,7 @@ pub fn redirect(
             followed.push(to.into(), found, shards);
         }
         Err(refusal) => {
-            events.skipped(&refusal);
+            followed.skip(refusal.class(), 1);
             followed.refused = Some(refusal);
         }
     }

@@ -62,7 +62,6 @@ pub fn page(ctx: &Ctx, visited: &Visited, mut outcome: Outcome, exchange: &Excha
                 &ctx.canon,
                 &scope,
                 options.shards,
-                &ctx.events,
                 &mut metadata,
             )
         }
@@ -77,7 +76,6 @@ pub fn page(ctx: &Ctx, visited: &Visited, mut outcome: Outcome, exchange: &Excha
                 options.redirects_max,
                 &scope,
                 options.shards,
-                &ctx.events,
             )
         }
         _ => Followed::default(),

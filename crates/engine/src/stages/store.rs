@@ -6,6 +6,8 @@
 //!
 //! This runs on the shard's store thread, the single writer of both.
 
+use std::time::{Duration, Instant};
+
 use ports::shard_store::{
     Arrival, CommitBatch, Committed, LetterBody, Onward, RobotsFound, Tally, UrlChange,
     VisitCommit, VisitLine,
@@ -76,16 +78,26 @@ pub struct Kept {
     pub robots: Vec<(Origin, RobotsEntry)>,
     pub letters: Vec<(ShardId, u64)>,
     pub archive_bytes: u64,
+    /// How long it took, archive and store together.
+    pub took: Duration,
 }
 
+/// Counts what was ever written to archive files, also to those that were moved away since.
+pub const ARCHIVE_BYTES: &str = "archive_bytes";
+
 pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> PortResult<Kept> {
+    let bytes = |books: &Books| books.archive.as_ref().map_or(0, |archive| archive.bytes_written());
+    let begun = Instant::now();
+    let before = bytes(books);
     archive(books, &mut group)?;
+    group.tally.add(ARCHIVE_BYTES, bytes(books) - before);
     let mut kept = Kept {
         committed: Committed::default(),
         visits: group.visits.iter().map(settled).collect(),
         robots: Vec::new(),
         letters: group.arrivals.iter().filter_map(|arrival| arrival.letter).collect(),
-        archive_bytes: books.archive.as_ref().map_or(0, |archive| archive.bytes_written()),
+        archive_bytes: bytes(books),
+        took: Duration::ZERO,
     };
     let mut batch = CommitBatch {
         at: group.at,
@@ -130,6 +142,7 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
         sink.feed(&kept.committed.lines)?;
     }
     trim(books, &kept.committed.lines)?;
+    kept.took = begun.elapsed();
     Ok(kept)
 }
 

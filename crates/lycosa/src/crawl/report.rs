@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use engine::{Ending, Events};
-use prometheus_client::registry::Registry;
+use engine::Ending;
 use serde::Serialize;
 use types::Timestamp;
 
@@ -115,7 +114,6 @@ impl Report {
         facts: &RunFacts,
         status: &Status,
         survey: Option<Survey>,
-        events: &Events,
     ) -> Self {
         let seconds = facts.elapsed.as_secs_f64();
         let pages = status.pages.saturating_sub(facts.pages_before);
@@ -146,7 +144,7 @@ impl Report {
             },
             statuses: status.statuses.clone(),
             failures: status.failed.clone(),
-            links_skipped: links_skipped(events),
+            links_skipped: status.links_skipped.clone(),
             urls: survey,
             archive,
             settings: changed(resolved),
@@ -235,38 +233,4 @@ fn changed(resolved: &Resolved) -> BTreeMap<String, serde_json::Value> {
         }
     }
     changed
-}
-
-/// The counter of links that were not taken, by reason. The counters are made for `/metrics`, so
-/// they are read as it shows them.
-fn links_skipped(events: &Events) -> BTreeMap<String, u64> {
-    let mut registry = Registry::default();
-    events.register(&mut registry);
-    let mut text = String::new();
-    if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
-        return BTreeMap::new();
-    }
-    let lines = text.lines().filter_map(|line| {
-        let rest = line.strip_prefix("lycosa_links_skipped_total{reason=\"")?;
-        let (reason, count) = rest.split_once("\"} ")?;
-        Some((reason.to_owned(), count.parse().ok()?))
-    });
-    lines.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use types::Refusal;
-
-    #[test]
-    fn links_that_were_not_taken_are_counted_by_reason() {
-        let events = Events::default();
-        events.skipped(&Refusal::Loop);
-        events.skipped(&Refusal::Loop);
-        events.skipped_nofollow(3);
-        let counts = links_skipped(&events);
-        assert_eq!(counts["redirect-loop"], 2);
-        assert_eq!(counts["nofollow"], 3);
-    }
 }

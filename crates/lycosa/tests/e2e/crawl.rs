@@ -13,7 +13,7 @@ Disallow: /secret
 <title>Home</title><a href=/one>1</a> <a href=/secret/x>s</a> <a href=/gone>g</a>
 <a href=http://b.test:PORT/>elsewhere</a> <a href=/moved>m</a>
 --- a.test/one
-<a href=/two rel=nofollow>2</a> <a href=/>home</a>
+<a href=/two rel=nofollow>2</a> <a href=/>home</a> <a href=mailto:me@a.test>write</a>
 --- a.test/two
 never
 --- a.test/moved 302 Location: /one
@@ -44,6 +44,7 @@ fn a_small_site_is_crawled_archived_reported_and_explained() {
     assert_eq!(report["urls"]["refused"]["robots"], 1);
     assert_eq!(report["links_skipped"]["crawl.scope"], 1);
     assert_eq!(report["links_skipped"]["nofollow"], 1);
+    assert_eq!(report["links_skipped"]["scheme"], 1, "a mailto: link");
     assert_eq!(report["archive"][0]["file"], "lycosa-00-00000.warc.gz");
     assert_eq!(report["settings"]["politeness.delay"], "0s");
 
@@ -53,6 +54,7 @@ fn a_small_site_is_crawled_archived_reported_and_explained() {
     assert_eq!(listed.out.lines().filter(|line| line.contains(" response ")).count(), 5);
     let index = std::fs::read_to_string(site.dir().join("indexes/lycosa-00-00000.cdxj")).unwrap();
     assert_eq!(index.lines().count(), 5, "{index}");
+    assert_eq!(index.matches("\"mime\"").count(), 5, "{index}");
     let skipped = std::fs::read_to_string(site.dir().join("reports/skipped.jsonl")).unwrap();
     assert!(skipped.contains("/secret/x") && skipped.contains("Disallow: /secret"), "{skipped}");
     assert!(ran.err.contains("lycosa explain crawl URL"));
@@ -312,6 +314,12 @@ fn metrics_are_served_while_it_runs() {
     wait_until("a page in the metrics", || {
         get("/metrics", "secret")
             .is_some_and(|text| text.contains("lycosa_answers_total{status=\"200\"} 1"))
+    });
+    wait_until("its link among the accepted", || {
+        get("/metrics", "secret").is_some_and(|text| {
+            text.contains("lycosa_urls_accepted_total 1")
+                && !text.contains("lycosa_commit_seconds_count 0")
+        })
     });
     let status = get("/status", "secret").unwrap();
     assert!(status.contains("\"pages\":1"), "{status}");

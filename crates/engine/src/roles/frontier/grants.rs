@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use frontier::{Errand, Next};
+use frontier::{Errand, Lease, Next};
 use ports::shard_store::Grant;
 use types::Timestamp;
 
@@ -42,8 +42,10 @@ impl Owner {
                 Next::Visit(lease) => {
                     self.activity += 1;
                     self.held.insert(lease.visit, permit);
-                    if matches!(lease.errand, Errand::Page(_)) {
-                        self.limits.page_started();
+                    if matches!(lease.errand, Errand::Page(_)) && !self.limits.page_started() {
+                        // Another shard has taken the last one.
+                        self.give_back(now, &lease);
+                        return None;
                     }
                     self.to_grant.push(*lease);
                 }
@@ -111,11 +113,17 @@ impl Owner {
             if let Errand::Page(_) = lease.errand {
                 self.limits.page_ended(false);
             }
-            let fate = stays(&lease);
-            let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
-            let touch = frontier::Touch::Untouched;
-            self.frontier.settle(now, lease.visit, &touch, fate, &mut addresses);
-            self.held.remove(&lease.visit);
+            self.give_back(now, &lease);
         }
+    }
+
+    fn give_back(&mut self, now: Timestamp, lease: &Lease) {
+        let touch = frontier::Touch::Untouched;
+        {
+            let mut addresses = self.ctx.addresses.lock().expect("no panic while locked");
+            self.frontier.settle(now, lease.visit, &touch, stays(lease), &mut addresses);
+        }
+        self.frontier.committed(now, &lease.host, None);
+        self.held.remove(&lease.visit);
     }
 }
