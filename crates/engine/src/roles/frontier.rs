@@ -313,7 +313,16 @@ impl Owner {
                 }
                 visit.url = Some(UrlChange { key: task.key, record });
             }
-            Done::GivenBack => fate = stays(&lease),
+            Done::GivenBack => {
+                fate = stays(&lease);
+                if let Errand::Robots(errand) = &lease.errand
+                    && errand.hops > 0
+                {
+                    // Somebody waits for it; the host's own would be asked for anyway. There is
+                    // room: it has just left.
+                    self.frontier.ask_robots(now, errand.clone());
+                }
+            }
             Done::Robots { errand, step, status, content_type } => {
                 let asked = report.touch != frontier::Touch::Untouched;
                 self.group.tally.add("robots_requests", u64::from(asked));
