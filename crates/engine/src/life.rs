@@ -17,7 +17,7 @@ use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
 use ports::{Exchange, Purpose, Request, Response, failpoint};
 use robots::{Access, Reply};
-use types::outcome::Failure;
+use types::outcome::{Failure, Truncated};
 use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
 
 use crate::ctx::Ctx;
@@ -138,7 +138,11 @@ fn robots_step(
 
 /// Whether all of a robots.txt came, or as much of it as anybody must read.
 fn is_whole(response: &Response, bytes_max: usize) -> bool {
-    (response.truncated.is_none() && !response.body_cut) || response.body.len() >= bytes_max
+    match response.truncated {
+        None => !response.body_cut || response.body.len() >= bytes_max,
+        Some(Truncated::Length) => true,
+        Some(_) => response.body.len() >= bytes_max,
+    }
 }
 
 fn trouble(outcome: &Outcome) -> String {

@@ -45,7 +45,9 @@ pub(crate) struct BodyLimits {
     pub(crate) decoded: usize,
 }
 
-/// Kept beyond what is read of a robots.txt, for framing and to see that there is more.
+/// A robots.txt is read to one byte beyond its limit, to see that there is more: a rule that is cut
+/// in two is no rule. On the wire it may take several times that: a chunk of one byte takes six.
+const ROBOTS_FRAMING: usize = 8;
 const ROBOTS_SLACK: usize = 4 << 10;
 
 impl TimeLimits {
@@ -81,7 +83,8 @@ impl ByteLimits {
     pub(crate) fn of(&self, purpose: Purpose, media_type: &str) -> BodyLimits {
         match (purpose, media_type) {
             (Purpose::Robots, _) => {
-                BodyLimits { wire: self.robots + ROBOTS_SLACK, decoded: self.robots }
+                let wire = self.robots.saturating_mul(ROBOTS_FRAMING).saturating_add(ROBOTS_SLACK);
+                BodyLimits { wire, decoded: self.robots.saturating_add(1) }
             }
             (Purpose::Page, "application/pdf") => BodyLimits { wire: self.pdf, decoded: self.pdf },
             (Purpose::Page, "" | "text/html" | "application/xhtml+xml") => {
@@ -309,7 +312,7 @@ mod tests {
         assert_eq!(page("application/pdf"), (mib(64), mib(64)));
         assert_eq!(page("application/xml"), (mib(15), mib(15)));
         let robots = limits.of(Purpose::Robots, "text/html");
-        assert_eq!((robots.wire, robots.decoded), (504 << 10, 500 << 10));
+        assert_eq!((robots.wire, robots.decoded), (4_004 << 10, (500 << 10) + 1));
         for small in ["", "text/html", "text/plain", "application/rss+xml", "application/json"] {
             assert!(!is_large(small), "{small}");
         }

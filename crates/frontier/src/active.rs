@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use types::{CrawlUrl, HostState, QueueKey, Refusal, Site, Timestamp};
+use types::{CrawlUrl, HostState, QueueKey, Refusal, Site, Task, Timestamp};
 
 use crate::back::Back;
 use crate::lease::{Place, RobotsErrand};
@@ -29,6 +29,9 @@ pub(crate) struct Host {
     pub(crate) unresolved: bool,
     /// When pages that were passed over may be visited, at the soonest.
     pub(crate) rewind_at: Option<Timestamp>,
+    /// Its turn is only when a robots.txt is asked for again: a page of another origin need not
+    /// wait for that.
+    pub(crate) waits_for_robots: bool,
     /// Which of its addresses is used; moves on after a failed connection.
     pub(crate) address_turn: usize,
     pub(crate) over_budget: bool,
@@ -104,6 +107,16 @@ impl Host {
             Pick::Wait(_) | Pick::Nothing if !self.errands.is_empty() => Pick::Errand,
             pick => pick,
         }
+    }
+
+    /// Whether a page's robots.txt is out of reach, or being looked for elsewhere.
+    pub(crate) fn waits_for(&self, task: &Task, now: Timestamp) -> bool {
+        let url = &task.record.url;
+        matches!(
+            self.robots.get(url.scheme(), url.port()),
+            Some(mark @ (RobotsMark::Unreachable { .. } | RobotsMark::Chasing { .. }))
+                if mark.until() > now
+        )
     }
 
     /// Somebody waits for a robots.txt from here, and will get none soon.

@@ -143,8 +143,11 @@ impl Frontier {
             self.know(&host_key, task.key.band);
             return;
         };
+        let may_go = host.waits_for_robots && !host.waits_for(&task, now);
         host.back.offer(task, self.options.sizes.near_max);
-        if host.phase == Phase::Idle && !host.over_budget {
+        if (host.phase == Phase::Idle && !host.over_budget)
+            || (may_go && matches!(host.phase, Phase::Scheduled { .. }))
+        {
             let at = host.state.not_before.max(now);
             self.schedule(now, &host_key, at);
         }
@@ -432,6 +435,7 @@ impl Frontier {
                 errand_had_turn: false,
                 unresolved: false,
                 rewind_at: None,
+                waits_for_robots: false,
                 address_turn: 0,
                 over_budget: false,
                 uncommitted: 0,
@@ -458,6 +462,7 @@ impl Frontier {
         addresses: &mut Addresses,
     ) -> Option<Box<Lease>> {
         let host = self.hosts.get_mut(host_key)?;
+        host.waits_for_robots = false;
         if host.rewind_at.is_some_and(|at| at <= by) {
             host.rewind_at = None;
             host.back.rewind();
@@ -477,16 +482,17 @@ impl Frontier {
             }
             Pick::Wait(at) => {
                 let at = host.rewind_at.map_or(at, |rewind_at| rewind_at.min(at));
-                if host.back.pass_over() {
+                let passed = host.back.pass_over();
+                if passed {
                     host.rewind_at = Some(at);
-                    self.schedule(now, host_key, by);
-                } else {
-                    self.schedule(now, host_key, at);
                 }
+                host.waits_for_robots = !passed;
+                self.schedule(now, host_key, if passed { by } else { at });
                 return None;
             }
             Pick::Nothing if host.back.has_passed_over() && !host.back.is_refilling() => {
                 let at = host.rewind_at.unwrap_or(by);
+                host.waits_for_robots = true;
                 self.schedule(now, host_key, at);
                 return None;
             }

@@ -535,3 +535,21 @@ fn a_visit_that_was_leased_ahead_is_early_when_its_host_needs_a_longer_pause() {
     desk.frontier.robots_known(at(960), &origin, known);
     assert!(desk.frontier.is_early(&lease));
 }
+
+#[test]
+fn a_page_of_another_origin_does_not_wait_for_a_robots_txt_that_is_down() {
+    let mut desk = Desk::new(|options| options.obey_robots = true);
+    desk.add(at(0), "http://a.test:81/", 0);
+    let down = CrawlUrl::parse("http://a.test:81/").unwrap().origin();
+    let up = CrawlUrl::parse("http://a.test/").unwrap().origin();
+    let lease = desk.next(at(0)).unwrap();
+    desk.frontier.robots_known(at(0), &down, RobotsMark::Unreachable { retry_at: at(30_000) });
+    let known = RobotsMark::Known { until: at(90_000_000), crawl_delay: None };
+    desk.frontier.robots_known(at(0), &up, known);
+    desk.answer(&lease, at(0));
+    assert!(desk.next(at(2_000)).is_none());
+    desk.add(at(3_000), "http://a.test:81/more", 0);
+    assert!(desk.next(at(3_000)).is_none());
+    desk.add(at(3_000), "http://a.test/page", 0);
+    assert_eq!(desk.path(at(3_000)).as_deref(), Some("/page"));
+}

@@ -131,7 +131,8 @@ impl<F: Files> WarcArchive<F> {
         }
         fields.push("format", "WARC File Format 1.1");
         // The name and the moment make it the only one of its kind.
-        let id = RecordId::from_bits(xxh3_128(format!("{name} {}", now.micros()).as_bytes()));
+        let id =
+            RecordId::derive(xxh3_128(format!("{name} {}", now.micros()).as_bytes()), "warcinfo");
         let date = WarcDate::from_unix_seconds(i64::try_from(now.secs()).unwrap_or(i64::MAX));
         let record = Record::warcinfo(id, date, &name, &fields)
             .build()

@@ -48,13 +48,15 @@ pub enum CharsetSource {
     Guess,
 }
 
-/// Decodes a page. `tld` is the last label of its host: it tips the balance of a guess.
+/// Decodes a page. `tld` is the last label of its host: it tips the balance of a guess. In XML
+/// only the declaration at its start speaks for it.
 pub(crate) fn decode<'b>(
     body: &'b [u8],
     content_type: Option<&str>,
     tld: Option<&str>,
+    is_xml: bool,
 ) -> (Cow<'b, str>, Charset) {
-    let (encoding, source, body) = match declared(body, content_type) {
+    let (encoding, source, body) = match declared(body, content_type, is_xml) {
         Some(declared) => declared,
         None => {
             if let Some(text) = valid_utf8(body)
@@ -65,7 +67,7 @@ pub(crate) fn decode<'b>(
                 let source = CharsetSource::ValidUtf8;
                 return (Cow::Borrowed(text), Charset { name: UTF_8.name(), source });
             }
-            let (encoding, source) = undeclared(body, tld);
+            let (encoding, source) = undeclared(body, tld, is_xml);
             (encoding, source, body)
         }
     };
@@ -79,7 +81,7 @@ pub(crate) fn decode<'b>(
 type Declared<'b> = (&'static Encoding, CharsetSource, &'b [u8]);
 
 /// What the page or its server says; the body comes back without its byte order mark.
-fn declared<'b>(body: &'b [u8], content_type: Option<&str>) -> Option<Declared<'b>> {
+fn declared<'b>(body: &'b [u8], content_type: Option<&str>, is_xml: bool) -> Option<Declared<'b>> {
     if let Some((encoding, bom_bytes)) = Encoding::for_bom(body) {
         return Some((encoding, CharsetSource::Bom, &body[bom_bytes..]));
     }
@@ -87,15 +89,15 @@ fn declared<'b>(body: &'b [u8], content_type: Option<&str>) -> Option<Declared<'
     if let Some(encoding) = header {
         return Some((encoding, CharsetSource::Header, body));
     }
-    let (encoding, source) = prescan::declared(&body[..body.len().min(PRESCAN_BYTES)])?;
+    let (encoding, source) = prescan::declared(&body[..body.len().min(PRESCAN_BYTES)], is_xml)?;
     Some((encoding, source, body))
 }
 
 /// For a page that says nothing in time and is not valid UTF-8.
-fn undeclared(body: &[u8], tld: Option<&str>) -> (&'static Encoding, CharsetSource) {
+fn undeclared(body: &[u8], tld: Option<&str>, is_xml: bool) -> (&'static Encoding, CharsetSource) {
     let start = &body[..body.len().min(GUESS_BYTES_MAX)];
     // The standard restarts the parser when it meets a late `<meta>`; we look ahead.
-    if let Some(found) = prescan::declared(start) {
+    if let Some(found) = prescan::declared(start, is_xml) {
         return found;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
@@ -130,7 +132,7 @@ mod tests {
     use CharsetSource::*;
 
     fn check(body: &[u8], content_type: Option<&str>, name: &str, source: CharsetSource) -> String {
-        let (text, charset) = decode(body, content_type, None);
+        let (text, charset) = decode(body, content_type, None, false);
         assert_eq!((charset.name, charset.source), (name, source), "{:?}", body.escape_ascii());
         text.into_owned()
     }
@@ -187,14 +189,14 @@ mod tests {
         assert_eq!(check(b"a\xffb", utf8, "UTF-8", Header), "a\u{fffd}b");
         // Cut within a character: the piece is dropped, and nothing is copied.
         assert_eq!(check(b"a\xe2\x82", utf8, "UTF-8", Header), "a");
-        assert!(matches!(decode(b"a\xe2\x82", utf8, None).0, Cow::Borrowed("a")));
+        assert!(matches!(decode(b"a\xe2\x82", utf8, None, false).0, Cow::Borrowed("a")));
         assert_eq!(check(b"\xc3\xa4\xe2\x82", None, "UTF-8", ValidUtf8), "ä");
     }
 
     #[test]
     fn valid_utf_8_is_not_copied() {
         for content_type in [None, Some("text/html"), Some("text/html; charset=utf-8")] {
-            let text = decode("<p>ä</p>".as_bytes(), content_type, None).0;
+            let text = decode("<p>ä</p>".as_bytes(), content_type, None, false).0;
             assert!(matches!(text, Cow::Borrowed(_)));
         }
     }
@@ -226,7 +228,7 @@ mod tests {
     #[test]
     fn odd_host_labels_do_no_harm() {
         for tld in ["ru", "RU", "a.b", "münchen", "", "1]"] {
-            decode(b"\xe4\xe5", None, Some(tld));
+            decode(b"\xe4\xe5", None, Some(tld), false);
         }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Plain data, and views into it. A document owns all it says; the body it was read from can go.
 
+use std::borrow::Cow;
+
+use encoding_rs::{Encoding, UTF_8};
 use robots::Directives;
 use url::Url;
 
@@ -33,6 +36,13 @@ pub struct Document {
 }
 
 impl Document {
+    /// The query of a link in this document's encoding, as browsers write it; what has no
+    /// character there becomes a numeric reference, as in forms.
+    pub fn encode_query<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
+        let named = self.charset.and_then(|charset| Encoding::for_label(charset.name.as_bytes()));
+        named.unwrap_or(UTF_8).encode(text).0
+    }
+
     /// What its links are relative to: its own URL, or where `<base>` points. `None` only if the
     /// URL we were given is not absolute.
     pub fn base(&self) -> Option<&Url> {

@@ -66,7 +66,7 @@ pub struct Input<'a> {
     pub body: &'a [u8],
     /// The `Content-Type` header.
     pub content_type: Option<&'a str>,
-    /// Headers, of which `X-Robots-Tag` and `Link` are read. Names in any case.
+    /// Headers, of which `X-Robots-Tag`, `Link` and `Refresh` are read. Names in any case.
     pub headers: &'a [(&'a str, &'a [u8])],
     /// Our name in rules for robots.
     pub product: &'a str,
@@ -119,10 +119,12 @@ pub fn read(input: Input<'_>) -> Document {
     let mut found = Found::default();
     if kind.is_html() || matches!(kind, ContentKind::Text | ContentKind::Xml) {
         let tld = url.as_ref().and_then(tld);
-        let (text, decided) = charset::decode(body, input.content_type, tld);
+        let is_xml = matches!(kind, ContentKind::Xhtml | ContentKind::Xml);
+        let (text, decided) = charset::decode(body, input.content_type, tld, is_xml);
         charset = Some(decided);
         if kind.is_html() {
             found = html::read(&text, kind == ContentKind::Xhtml, input.product, &input.limits);
+            refresh_header(&input, &mut found);
         }
     }
 
@@ -155,6 +157,16 @@ pub fn read(input: Input<'_>) -> Document {
 fn values<'a>(input: &Input<'a>, name: &str) -> impl Iterator<Item = &'a [u8]> {
     let headers = input.headers.iter();
     headers.filter(move |header| header.0.eq_ignore_ascii_case(name)).map(|header| header.1)
+}
+
+/// The header counts like the element, and comes before it.
+fn refresh_header(input: &Input<'_>, found: &mut Found) {
+    let value = values(input, "refresh").find_map(|value| str::from_utf8(value).ok());
+    if let Some((seconds, Some(url))) = value.and_then(refresh::parse)
+        && let Some(link) = found.links.push_decoded(LinkKind::Refresh, url)
+    {
+        found.refresh = Some((seconds, link));
+    }
 }
 
 fn robots_headers(input: &Input<'_>) -> Directives {

@@ -10,15 +10,16 @@ use crate::attributes::{Attributes, End, is_space};
 use crate::charset::CharsetSource;
 
 /// The encoding that a `<meta>` or the XML declaration within `bytes` names.
-pub(crate) fn declared(bytes: &[u8]) -> Option<(&'static Encoding, CharsetSource)> {
+pub(crate) fn declared(bytes: &[u8], is_xml: bool) -> Option<(&'static Encoding, CharsetSource)> {
     if bytes.starts_with(b"<\0?\0x\0") {
         return Some((UTF_16LE, CharsetSource::Meta));
     }
     if bytes.starts_with(b"\0<\0?\0x") {
         return Some((UTF_16BE, CharsetSource::Meta));
     }
-    meta(bytes)
-        .map(|encoding| (encoding, CharsetSource::Meta))
+    // In XML a `<meta>` is an element like any other.
+    let meta = if is_xml { None } else { meta(bytes) };
+    meta.map(|encoding| (encoding, CharsetSource::Meta))
         .or_else(|| Some((xml_declaration(bytes)?, CharsetSource::XmlDeclaration)))
 }
 
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     fn name(html: &str) -> Option<&'static str> {
-        declared(html.as_bytes()).map(|(encoding, _)| encoding.name())
+        declared(html.as_bytes(), false).map(|(encoding, _)| encoding.name())
     }
 
     #[test]

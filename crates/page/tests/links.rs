@@ -316,3 +316,40 @@ fn what_is_too_much_is_counted() {
     assert!(document.cut);
     assert_eq!(document.links().len(), 1);
 }
+
+#[test]
+fn the_refresh_header_counts_like_the_element() {
+    let headers: &[(&str, &[u8])] = &[("Refresh", b"5; url=/header")];
+    let body = b"<meta http-equiv=refresh content='9; url=/element'>";
+    let document = read(Input { headers, ..Input::new("http://a.test/x", body) });
+    let hrefs: Vec<_> = document.links().map(|link| link.href).collect();
+    assert_eq!(hrefs, ["/element", "/header"]);
+    assert_eq!(document.refresh(), Some((5, "/header")));
+}
+
+#[test]
+fn a_query_is_written_in_the_pages_own_encoding() {
+    let read = |content_type, body: &'static [u8]| {
+        let input = Input::new("http://a.test/", body);
+        read(Input { content_type: Some(content_type), ..input })
+    };
+    let latin = read("text/html; charset=iso-8859-1", b"<a href='?q=\xe9'>");
+    assert_eq!(&*latin.encode_query("?q=\u{e9}"), b"?q=\xe9");
+    let japanese = read("text/html; charset=shift_jis", b"<a href='?q=\x93\xfa'>");
+    assert_eq!(&*japanese.encode_query("\u{65e5}"), b"\x93\xfa");
+    for utf8 in ["text/html; charset=utf-16le", "text/html; charset=utf-8"] {
+        assert_eq!(&*read(utf8, b"").encode_query("\u{e9}"), "\u{e9}".as_bytes());
+    }
+}
+
+#[test]
+fn in_xml_a_meta_element_says_nothing_of_the_encoding() {
+    let body =
+        b"<?xml version='1.0' encoding='utf-8'?><html><meta charset='koi8-r'/>\xc3\xa9</html>";
+    let input = Input::new("http://a.test/", body);
+    let xhtml = Some("application/xhtml+xml");
+    let document = read(Input { content_type: xhtml, ..input });
+    assert_eq!(document.charset.unwrap().name, "UTF-8");
+    let document = read(Input { content_type: Some("text/html"), ..input });
+    assert_eq!(document.charset.unwrap().name, "KOI8-R");
+}

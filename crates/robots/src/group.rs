@@ -11,7 +11,7 @@
 
 use std::cmp::Reverse;
 
-use crate::form::path_form;
+use crate::form::{path_form, plain_query};
 use crate::matching::{ByteSet, matches};
 use crate::parse::small;
 use crate::probe::Probe;
@@ -103,12 +103,11 @@ impl Group {
         if *path == *b"/robots.txt" {
             return Verdict { allowed: true, rule: None };
         }
-        let mut probe = if self.wild_rules >= PROBED_RULES_MIN { Probe::of(&path) } else { None };
-        let bytes = ByteSet::of(&path);
-        let deciding = self
-            .rules
-            .iter()
-            .find(|rule| rule.bytes.is_within(bytes) && self.applies(rule, &path, probe.as_mut()));
+        let written = self.first_match(&path);
+        let plain = plain_query(&path).and_then(|path| self.first_match(&path));
+        // Of the rules for both spellings the first one in order.
+        let first = written.into_iter().chain(plain).min();
+        let deciding = first.map(|at| &self.rules[at]);
         Verdict {
             allowed: deciding.is_none_or(|rule| rule.allow),
             rule: deciding.map(|rule| RuleText {
@@ -116,6 +115,15 @@ impl Group {
                 line: rule.line,
             }),
         }
+    }
+
+    /// The place of the first rule that matches a path in comparison form.
+    fn first_match(&self, path: &[u8]) -> Option<usize> {
+        let mut probe = if self.wild_rules >= PROBED_RULES_MIN { Probe::of(path) } else { None };
+        let bytes = ByteSet::of(path);
+        let applies =
+            |rule: &Rule| rule.bytes.is_within(bytes) && self.applies(rule, path, probe.as_mut());
+        self.rules.iter().position(applies)
     }
 
     /// The pause that the site asks for, in seconds: the longest one of the combined sections,

@@ -207,8 +207,8 @@ impl Robots {
             Cow::Owned(_) => None,
         };
         self.add_rule(&pattern, inside, origin);
-        for spelling in pattern.query_spellings() {
-            self.add_rule(&spelling, None, origin);
+        if let Some(plain) = pattern.with_plain_query() {
+            self.add_rule(&plain, None, origin);
         }
         // Google: who allows a directory's index page allows the directory.
         let directory = value.iter().rposition(|&byte| byte == b'/').map(|slash| slash + 1);

@@ -66,6 +66,10 @@ impl File {
         };
         let name = if self.groups.iter().any(|g| names(agent)(&g)) { agent } else { "*" };
         let path: String = octets(path.as_bytes()).into_iter().map(|(name, _)| name).collect();
+        let plain = path.split_once('?').map_or(path.clone(), |(path, query)| {
+            let query = query.replace("%3A", ":").replace("%2F", "/");
+            format!("{path}?{}", query.replace("%3F", "?").replace("%40", "@"))
+        });
         let mut best: Option<(usize, bool, u32)> = None;
         for (group, numbers) in self.groups.iter().zip(numbers) {
             if !names(name)(&group) {
@@ -76,7 +80,7 @@ impl File {
                     let better = best.is_none_or(|(most, allow, line)| {
                         (weight, rule.allow, !number) > (most, allow, !line)
                     });
-                    if better && fits(&pattern, &path) {
+                    if better && (fits(&pattern, &path) || fits(&pattern, &plain)) {
                         best = Some((weight, rule.allow, number));
                     }
                 }

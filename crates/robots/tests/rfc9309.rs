@@ -402,8 +402,10 @@ fn escaped_unreserved_octets_are_decoded_reserved_ones_are_not() {
 fn in_a_query_colon_slash_question_mark_and_at_equal_their_escapes() {
     let plain = "/foo/bar?baz=https://foo.bar";
     let escaped = "/foo/bar?baz=https%3A%2F%2Ffoo.bar";
-    for rule in [plain, escaped] {
-        for url in [plain, escaped] {
+    // As Python's `quote` writes it, and the other way round.
+    let mixed = ["/foo/bar?baz=https%3A//foo.bar", "/foo/bar?baz=https:%2F%2Ffoo.bar"];
+    for rule in [plain, escaped, mixed[0], mixed[1]] {
+        for url in [plain, escaped, mixed[0], mixed[1]] {
             check(
                 &format!("User-agent: *\nDisallow: {rule}"),
                 url,

@@ -318,7 +318,8 @@ impl Visit<'_> {
         let limits = &self.fetcher.limits;
         let most = match self.request.purpose {
             Purpose::Page => limits.body_bytes_max,
-            Purpose::Robots => limits.robots_bytes_max,
+            // One more, by which the reader sees that there is more.
+            Purpose::Robots => limits.robots_bytes_max + 1,
         };
         let mut wire = wire::head(plan);
         let head_bytes = wire.len();

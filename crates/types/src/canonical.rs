@@ -77,7 +77,8 @@ pub const NOISE_PARAMETERS: &[&str] = &[
 #[serde(default, deny_unknown_fields)]
 pub struct CanonSettings {
     /// Query parameters removed from every URL (sessions and campaigns); a final `*` matches any
-    /// ending, case does not count. An empty list removes none.
+    /// ending, case does not count. An empty list removes none. `jsessionid` is removed from paths
+    /// as well.
     pub strip_parameters: Vec<String>,
     /// More parameters to remove, beside the list above.
     pub strip_parameters_extra: Vec<String>,
@@ -103,6 +104,7 @@ impl Default for CanonSettings {
 pub struct Canon {
     exact: Vec<Box<[u8]>>,
     prefixes: Vec<Box<[u8]>>,
+    strip_path_session: bool,
     strip_trailing_slash: bool,
     strip_index_page: bool,
 }
@@ -126,9 +128,11 @@ impl Canon {
         }
         exact.sort();
         exact.dedup();
+        let strip_path_session = exact.binary_search(&b"jsessionid".as_slice().into()).is_ok();
         Self {
             exact,
             prefixes,
+            strip_path_session,
             strip_trailing_slash: settings.strip_trailing_slash,
             strip_index_page: settings.strip_index_page,
         }
@@ -146,18 +150,26 @@ impl Canon {
     /// A link as it stands in a document, joined to the document's base.
     pub fn join(&self, base: &Base, href: &str) -> Result<CrawlUrl, UrlError> {
         let mut out = String::new();
-        self.join_into(base, href, &mut out)?;
+        self.join_into(base, href, None, &mut out)?;
         CrawlUrl::from_canonical(&out)
     }
 
     /// The same into a buffer that the caller reuses: no allocation of ours for a link that turns
-    /// out to be known. `out` is cleared first.
-    pub fn join_into(&self, base: &Base, href: &str, out: &mut String) -> Result<(), UrlError> {
+    /// out to be known. `out` is cleared first. `encode` writes the query in the encoding of its
+    /// page, where that is not UTF-8.
+    pub fn join_into(
+        &self,
+        base: &Base,
+        href: &str,
+        encode: url::EncodingOverride<'_>,
+        out: &mut String,
+    ) -> Result<(), UrlError> {
         if href.len() > URL_BYTES_MAX {
             return Err(UrlError::TooLong(href.len()));
         }
         let url = Url::options()
             .base_url(Some(&base.0))
+            .encoding_override(encode)
             .parse(href)
             .map_err(|error| syntax(href, error))?;
         self.write(&url, out)
@@ -178,8 +190,8 @@ impl Canon {
         }
         let host = url.host_str().unwrap_or("");
         let host = host.strip_suffix('.').unwrap_or(host);
-        // A name that ends in an empty label is nobody's; without its dots it would be another's.
-        if host.is_empty() || host.ends_with('.') {
+        // A name with an empty label is nobody's; without its dots it would be another's.
+        if host.is_empty() || host.split('.').any(str::is_empty) {
             return Err(UrlError::NoHost(url.as_str().to_owned()));
         }
         out.push_str(host);
@@ -189,7 +201,9 @@ impl Canon {
         }
         let path_start = out.len();
         push_normal_escapes(url.path(), out);
-        while let Some(path) = without_session(&out[path_start..]) {
+        while self.strip_path_session
+            && let Some(path) = without_session(&out[path_start..])
+        {
             // What is left may be a dot segment, or an escape, that was none before.
             let mut url = url.clone();
             url.set_path(&path);
@@ -506,7 +520,10 @@ mod tests {
             CrawlUrl::parse("http://."),
             Err(UrlError::NoHost(_) | UrlError::Syntax(_))
         ));
-        assert!(matches!(CrawlUrl::parse("http://1.2.3.4../"), Err(UrlError::NoHost(_))));
+        for host in ["1.2.3.4..", "a..b", ".a.test", "a.test.."] {
+            let error = CrawlUrl::parse(&format!("http://{host}/"));
+            assert!(matches!(error, Err(UrlError::NoHost(_) | UrlError::Syntax(_))), "{host}");
+        }
         let long = format!("http://a/{}", "x".repeat(URL_BYTES_MAX));
         assert!(matches!(CrawlUrl::parse(&long), Err(UrlError::TooLong(_))));
     }
@@ -537,6 +554,7 @@ mod tests {
         let parse = |text: &str| canon.parse(text).unwrap().as_str().to_owned();
         assert_eq!(parse("http://a.test/x/index.html"), "http://a.test/x");
         assert_eq!(parse("http://a.test/"), "http://a.test/");
+        assert_eq!(parse("http://a.test/a;jsessionid=1"), "http://a.test/a;jsessionid=1");
         assert_eq!(parse("http://a.test/INDEX.php?utm_x=1&referrer=2"), "http://a.test/?utm_x=1");
     }
 }

@@ -175,25 +175,19 @@ impl Record {
         if let Some(answer) = outcome.answer() {
             self.fetch_count = self.fetch_count.saturating_add(1);
             let mut answer = answer.clone();
+            let mut warc = None;
             if let (Outcome::Unchanged(_), Some(before)) = (outcome, &self.last) {
-                // A 304 has no body: what we know of the page is what the last body told.
-                answer = Answer {
-                    status: answer.status,
-                    took_ms: answer.took_ms,
-                    ..before.answer.clone()
-                };
+                // A 304 has no body: what we know of the page is what the last body told, and
+                // where that lies.
+                answer = Answer { took_ms: answer.took_ms, ..before.answer.clone() };
+                warc = before.warc;
             }
             let moved_to = match outcome {
                 Outcome::Moved { to: Some(to), .. } => Some(to.as_str().into()),
                 _ => None,
             };
-            self.last = Some(Box::new(LastVisit {
-                at,
-                answer,
-                moved_to,
-                target_refused: None,
-                warc: None,
-            }));
+            self.last =
+                Some(Box::new(LastVisit { at, answer, moved_to, target_refused: None, warc }));
         }
         match outcome {
             Outcome::Fetched(answer) if (400..500).contains(&answer.status) => {

@@ -35,8 +35,10 @@ impl HeadScanner {
     }
 }
 
-/// Length of the head in a block that comes in slices, if a blank line ends it.
-pub(crate) fn head_len(slices: &[&[u8]]) -> Option<usize> {
+/// Length of the head in a block that comes in slices, if a blank line ends it. Lines end in CRLF,
+/// or in LF alone: servers send both.
+#[must_use]
+pub fn head_len(slices: &[&[u8]]) -> Option<usize> {
     let mut scanner = HeadScanner::default();
     let mut before = 0;
     for slice in slices {

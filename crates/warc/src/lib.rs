@@ -42,7 +42,7 @@ pub use date::WarcDate;
 pub use digest::{Algorithm, Digest, Hasher};
 pub use error::{Damage, Error};
 pub use fields::{Fields, WarcFields};
-pub use http::{Dechunker, HttpHead};
+pub use http::{Dechunker, HttpHead, head_len};
 pub use id::RecordId;
 pub use member::{Compressor, Level, MemberRange};
 pub use payload::TransferCoded;

@@ -60,7 +60,11 @@ pub fn judge(exchange: &Exchange, url: &CrawlUrl, canon: &Canon, conditional: bo
             answer: Some(answer),
         }),
         304 if conditional => Outcome::Unchanged(answer),
-        304 => broken(Fault::BadHttp("304 to a request without a condition".into())),
+        304 => Outcome::Failed(Failure {
+            fault: Fault::BadHttp("304 to a request without a condition".into()),
+            retry_after: None,
+            answer: Some(answer),
+        }),
         status @ (301 | 302 | 303 | 307 | 308) => match location(response, url, canon) {
             Some(to) => {
                 Outcome::Moved { to: Some(to), lasting: matches!(status, 301 | 308), answer }
@@ -122,8 +126,17 @@ fn media_type(value: &str) -> Box<str> {
 
 fn location(response: &Response, url: &CrawlUrl, canon: &Canon) -> Option<CrawlUrl> {
     let value = response.header_values("location").next()?;
-    // Servers send raw UTF-8 in Location; browsers take it.
-    let text = String::from_utf8_lossy(value);
+    // Servers send raw bytes in Location; browsers take UTF-8 as text, and the rest as it is.
+    let text = match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().fold(String::new(), |mut text, &byte| {
+            match byte.is_ascii() {
+                true => text.push(char::from(byte)),
+                false => text.push_str(&format!("%{byte:02X}")),
+            }
+            text
+        }),
+    };
     canon.join(&Base::from(url), &text).ok()
 }
 
@@ -206,6 +219,13 @@ mod tests {
         };
         assert_eq!((to.unwrap().as_str(), lasting), ("http://a.test/z", true));
         assert!(matches!(say(302, &[("location", "/é")]), Outcome::Moved { lasting: false, .. }));
+        let mut raw = exchange(302, &[("location", "")]);
+        raw.response.as_mut().unwrap().headers[0].1 = b"/\xe9\xff?q=\xe9".as_slice().into();
+        let url = CrawlUrl::parse("http://a.test/x/y").unwrap();
+        let Outcome::Moved { to, .. } = judge(&raw, &url, &Canon::default(), false) else {
+            panic!()
+        };
+        assert_eq!(to.unwrap().as_str(), "http://a.test/%E9%FF?q=%E9");
         for bad in ["", "javascript:alert(1)", "file:///etc/passwd", "http://"] {
             let outcome = say(302, &[("location", bad)]);
             // An empty Location is the page itself: a loop, which follow refuses.

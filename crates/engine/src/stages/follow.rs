@@ -4,6 +4,7 @@
 //! a piece of one buffer until the store accepts it: no allocation for the nine of ten that are
 //! known already.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use frontier::{Scope, priority};
@@ -56,17 +57,20 @@ pub fn links(
         return followed;
     };
     let depth = from.depth.saturating_add(1);
+    // A query is written in the page's own encoding, as browsers do.
+    let encode: &dyn Fn(&str) -> Cow<'_, [u8]> = &|text| document.encode_query(text);
     let mut text = String::new();
     let mut line = String::new();
     let mut here = std::collections::HashSet::with_hasher(foldhash::fast::FixedState::default());
     let mut nofollow = 0;
     for link in document.links() {
-        if let Err(error) = canon.join_into(&base, link.href, &mut text) {
+        if let Err(error) = canon.join_into(&base, link.href, Some(encode), &mut text) {
             followed.skip(unusable(&error), 1);
             continue;
         }
         let id = UrlId::of(&text);
-        if !here.insert((id, link.kind.leads_to_page())) {
+        // One link may be marked, another to the same page not.
+        if !here.insert((id, link.kind.leads_to_page(), link.nofollow)) {
             continue;
         }
         line.clear();

@@ -24,6 +24,8 @@ pub struct Packed {
     /// Where the response lies in them.
     pub response: std::ops::Range<usize>,
     pub digest: Option<[u8; 20]>,
+    /// The media type as the server wrote it, for the index.
+    pub mime: Option<Box<str>>,
 }
 
 #[derive(Debug)]
@@ -160,6 +162,7 @@ impl Bench {
             bytes: self.room.as_slice().to_vec(),
             response: members.response.start..members.response.start + members.response.len,
             digest: members.digest.as_bytes().try_into().ok(),
+            mime: members.head.as_ref().and_then(warc::HttpHead::mime).map(Into::into),
         };
         self.room.shrink_to(ROOM_BYTES_MAX);
         Ok(packed)

@@ -185,7 +185,7 @@ fn http_head(
 
 /// Where the body of an HTTP message starts.
 fn head_end(message: &[u8]) -> usize {
-    message.windows(4).position(|four| four == b"\r\n\r\n").map_or(message.len(), |at| at + 4)
+    warc::head_len(&[message]).unwrap_or(message.len())
 }
 
 /// WARC 1.0 writes URLs in angle brackets.

@@ -185,6 +185,11 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Whoever looks for the reason needs what is there.
+            self.folder.disable_cleanup(true);
+            println!("kept: {}", self.folder.path().display());
+        }
         if let Some(running) = self.running.take() {
             self.runtime.block_on(running.stop()).expect("it stops");
         }
