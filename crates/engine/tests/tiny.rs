@@ -4,13 +4,19 @@
 
 mod common;
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use common::{Machine, in_virtual_time};
 use expect_test::{Expect, expect};
 use lycosa_engine::Ending;
-use ports::Clock as _;
-use simweb::Fixture;
+use ports::shard_store::ScanCursor;
+use ports::{Clock as _, Exchange, Fetcher, Request, ShardStore as _};
+use simweb::{Fixture, SimFetcher};
+use tokio::sync::Notify;
+use types::record::Retirement;
+use types::{Fault, State, Timestamp};
 
 fn check(web: &str, seeds: &[&str], want: Expect) {
     check_with(web, seeds, |_| {}, want);
@@ -190,4 +196,70 @@ fn an_error_page_that_has_not_changed_is_not_the_page() {
             00:52.020  a.test  /x           200
         "#]],
     );
+}
+
+/// Kills the process when the deadly page is asked for.
+struct Deadly {
+    inner: SimFetcher,
+    dies: Arc<Notify>,
+}
+
+#[async_trait]
+impl Fetcher for Deadly {
+    async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange {
+        if request.url.path() == "/deadly" {
+            self.dies.notify_one();
+            std::future::pending::<()>().await;
+        }
+        self.inner.fetch(request, sent).await
+    }
+}
+
+#[test]
+fn a_deadly_page_is_buried_after_three_deaths_and_takes_nobody_with_it() {
+    // Thirty hosts whose pages are in flight when the process dies.
+    let mut web = String::from("--- h0.test/\n");
+    for n in 0..30 {
+        writeln!(web, "<a href=http://h{n}.test/slow>s</a> <a href=http://h{n}.test/x>x</a>")
+            .unwrap();
+    }
+    writeln!(web, "<a href=http://h7.test/deadly>d</a>").unwrap();
+    for n in 0..30 {
+        writeln!(web, "--- h{n}.test/slow slow=2s\nslow\n--- h{n}.test/x\nx").unwrap();
+    }
+    writeln!(web, "--- h7.test/deadly\nnever").unwrap();
+    let fixture = Fixture::parse(&web).unwrap();
+    let (deaths, dead, fetched) = in_virtual_time(async {
+        let dies = Arc::new(Notify::new());
+        let mut machine = Machine::new(1, Arc::new(fixture));
+        let notify = Arc::clone(&dies);
+        machine.concurrency = 64;
+        machine.fetcher =
+            Box::new(move |inner| Arc::new(Deadly { inner, dies: Arc::clone(&notify) }));
+        let mut deaths = 0;
+        loop {
+            let engine = machine.start(&["http://h0.test/"]).unwrap();
+            tokio::select! {
+                biased;
+                ended = engine.run() => {
+                    assert_eq!(ended.unwrap().ending, Ending::Done);
+                    break;
+                }
+                () = dies.notified() => deaths += 1,
+            }
+            machine.disk.kill();
+            assert!(deaths <= 10, "it is never found");
+        }
+        let mut store = machine.shard(0).unwrap();
+        let records = store.records(&mut ScanCursor::default(), 1_000).unwrap();
+        let lost = |state: &State| {
+            matches!(state, State::Retired(Retirement::DeadLetter { fault: Fault::Lost, .. }))
+        };
+        let dead: Vec<_> =
+            records.iter().filter(|r| lost(&r.state)).map(|r| r.url.to_string()).collect();
+        let fetched = records.iter().filter(|r| r.state == State::Parsed).count();
+        (deaths, dead, fetched)
+    });
+    assert_eq!(dead, ["http://h7.test/deadly"]);
+    assert_eq!((deaths, fetched), (3, 61));
 }

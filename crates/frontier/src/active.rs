@@ -12,6 +12,7 @@ use types::{CrawlUrl, HostState, QueueKey, Refusal, Site, Task, Timestamp};
 use crate::back::Back;
 use crate::lease::{Place, RobotsErrand};
 use crate::robots::{RobotsMark, RobotsMarks};
+use crate::suspects::Suspects;
 
 /// An active host.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ pub(crate) enum Pick {
     Robots(RobotsErrand, Timestamp),
     /// Nothing may be asked before then.
     Rest(Timestamp),
-    /// The pages at hand wait for robots.txt; there may be others.
+    /// The pages at hand wait, for robots.txt or because they are suspects; there may be others.
     Wait(Timestamp),
     Nothing,
 }
@@ -93,7 +94,7 @@ impl Host {
 
     /// What comes first: errands and pages in turn; of the pages the first whose robots.txt is
     /// known, or the robots.txt of the first whose is not.
-    pub(crate) fn pick(&self, now: Timestamp, obey_robots: bool) -> Pick {
+    pub(crate) fn pick(&self, now: Timestamp, obey_robots: bool, suspects: &Suspects) -> Pick {
         if self.errands_wait_in_vain(now) {
             return Pick::Unanswered;
         }
@@ -103,7 +104,7 @@ impl Host {
         if !self.errands.is_empty() && !self.errand_had_turn {
             return Pick::Errand;
         }
-        match self.pick_page(now, obey_robots) {
+        match self.pick_page(now, obey_robots, suspects) {
             Pick::Wait(_) | Pick::Nothing if !self.errands.is_empty() => Pick::Errand,
             pick => pick,
         }
@@ -125,7 +126,7 @@ impl Host {
         !self.errands.is_empty() && (rests || self.unresolved)
     }
 
-    fn pick_page(&self, now: Timestamp, obey_robots: bool) -> Pick {
+    fn pick_page(&self, now: Timestamp, obey_robots: bool, suspects: &Suspects) -> Pick {
         if let PlaceNow::Forbidden(_) = self.place_now(now)
             && let Some(task) = self.back.iter().next()
         {
@@ -134,6 +135,10 @@ impl Host {
         }
         let mut rest: Option<Timestamp> = None;
         for task in self.back.iter() {
+            if let Some(at) = suspects.wait(task, now) {
+                rest = Some(rest.map_or(at, |least| least.min(at)));
+                continue;
+            }
             if !obey_robots {
                 return Pick::Page(task.key);
             }

@@ -10,7 +10,7 @@ use types::HostKey;
 use crate::active::{Host, Phase};
 use crate::lease::Errand;
 use crate::politeness::{AddressKey, Addresses};
-use crate::{Frontier, Reverse};
+use crate::{Frontier, Held, Reverse};
 
 impl Frontier {
     /// The first thing that does not agree, in words.
@@ -20,6 +20,7 @@ impl Frontier {
         }
         self.audit_phases()?;
         self.audit_leases(addresses)?;
+        self.audit_suspects()?;
         self.audit_places()
     }
 
@@ -115,6 +116,21 @@ impl Frontier {
         }
         if inside != with_address {
             return Err(format!("{with_address} leases have an address, {inside} are at one"));
+        }
+        Ok(())
+    }
+
+    /// Suspects in flight are as many as are known.
+    fn audit_suspects(&self) -> Result<(), String> {
+        let lost = |held: &Held| match &held.lease.errand {
+            Errand::Page(task) => task.record.lost,
+            _ => 0,
+        };
+        let company = self.leases.values().filter(|held| lost(held) == 1).count();
+        let alone = self.leases.values().filter(|held| lost(held) > 1).count();
+        let known = self.suspects.standing();
+        if (company, alone) != (known.0, usize::from(known.1)) {
+            return Err(format!("{company} suspects in company, {alone} alone; known: {known:?}"));
         }
         Ok(())
     }

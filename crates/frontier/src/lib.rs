@@ -30,6 +30,7 @@ pub mod priority;
 mod robots;
 pub mod scope;
 mod seats;
+mod suspects;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -47,6 +48,7 @@ pub use politeness::{Addresses, Politeness};
 pub use robots::{RobotsMark, RobotsMarks};
 pub use scope::{CrawlSettings, Scope, ScopeKind};
 use seats::Doors;
+use suspects::Suspects;
 
 /// A host that rests longer than this gives up its place in memory.
 const SLEEP_MIN: Duration = Duration::from_secs(60);
@@ -67,6 +69,7 @@ pub struct Frontier {
     /// Hosts that have used up their budget: no use in waking them for every new URL.
     spent: HashSet<HostKey, FixedState>,
     leases: BTreeMap<VisitId, Held>,
+    suspects: Suspects,
     /// Robots requests for hosts that are not active yet.
     errands: HashMap<HostKey, VecDeque<RobotsErrand>, FixedState>,
     wants: Wants,
@@ -109,6 +112,7 @@ impl Frontier {
             asleep_until: HashMap::with_hasher(hasher.clone()),
             spent: HashSet::with_hasher(hasher.clone()),
             leases: BTreeMap::new(),
+            suspects: Suspects::new(options.opened_at),
             errands: HashMap::with_hasher(hasher),
             wants: Wants::default(),
             pending: 0,
@@ -301,7 +305,8 @@ impl Frontier {
             host.address_turn = host.address_turn.wrapping_add(1);
         }
         let slot = self.sites.entry(host.site.clone()).or_default();
-        if let Errand::Page(_) = lease.errand {
+        if let Errand::Page(task) = &lease.errand {
+            self.suspects.ended(task, host.uncommitted);
             slot.in_flight -= 1;
             slot.state.pages += u64::from(counts_as_page(touch));
         }
@@ -335,6 +340,7 @@ impl Frontier {
     /// there, unless it stayed.
     pub fn committed(&mut self, now: Timestamp, host_key: &HostKey, url: Option<UrlId>) {
         if let Some(host) = self.hosts.get_mut(host_key) {
+            self.suspects.committed(host_key);
             host.uncommitted -= 1;
             if let Some(url) = url {
                 host.back.release(url);
@@ -475,7 +481,7 @@ impl Frontier {
                 wake: false,
             });
         }
-        let pick = match host.pick(by, self.options.obey_robots) {
+        let pick = match host.pick(by, self.options.obey_robots, &self.suspects) {
             Pick::Rest(at) => {
                 self.schedule(now, host_key, at);
                 return None;
@@ -569,6 +575,7 @@ impl Frontier {
                     Some(refusal) => Errand::Refuse(task, refusal),
                     None => {
                         slot.in_flight += 1;
+                        self.suspects.goes(host_key, &task);
                         Errand::Page(task)
                     }
                 }

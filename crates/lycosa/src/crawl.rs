@@ -112,7 +112,7 @@ fn open(
     let mut books = wiring::books(&plan.dir, &held.mark, settings)?;
     let change = rejudge::Change::find(&plan.dir, &mut books, settings)?;
     let now = Timestamp::from(std::time::SystemTime::now());
-    let mut opened = engine::open(books, now, wiring::retry_after_death(settings))
+    let mut opened = engine::open(books, now, wiring::retry(settings))
         .with_context(|| format!("open {}", plan.dir.root().display()))?;
     let clock = SteadyClock::start(opened.latest);
     let now = clock.now();

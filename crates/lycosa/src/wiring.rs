@@ -163,16 +163,6 @@ pub fn retry(settings: &Settings) -> RetryPolicy {
     }
 }
 
-/// A URL that was in flight at so many deaths of the process in a row is taken for their cause. A
-/// visit that is lost in a living process is to blame for that itself and gets three chances; a
-/// process is killed for many reasons, with hundreds of innocent visits in flight.
-const DEATHS_MAX: u8 = 20;
-
-/// The same for visits that died with the process.
-pub fn retry_after_death(settings: &Settings) -> RetryPolicy {
-    RetryPolicy { lost_max: DEATHS_MAX, ..retry(settings) }
-}
-
 /// Longest wait of a settled visit for its group's commit.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
 

@@ -25,7 +25,7 @@ pub struct Record {
     pub state: State,
     /// Failed attempts in a row.
     pub attempts: u8,
-    /// How much speaks for it killing its visits, up to `LOST_FULL`; an answer clears it.
+    /// Visits in a row that were lost, with their process or alone.
     pub lost: u8,
     /// Answers we have had from it.
     pub fetch_count: u32,
@@ -139,12 +139,10 @@ pub struct RetryPolicy {
     pub attempts_max: u8,
     /// Wait before the second attempt; four times as long before each further one.
     pub delay: Duration,
-    /// A URL that was lost in this way so often kills its worker.
+    /// A URL that was lost this often kills its worker. The frontier sees to it that the last
+    /// times tell something: it visits suspects apart from the crowd.
     pub lost_max: u8,
 }
-
-/// When the suspicion against a URL is a certainty. Losses of different weight add up to it.
-const LOST_FULL: u8 = 240;
 
 /// What becomes of the URL after its visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,8 +218,8 @@ impl Record {
         if *fault == Fault::Lost {
             // The process died, perhaps through no fault of the URL: it uses up no attempt. Only
             // one that is there every time is suspected of being the cause.
-            self.lost = self.lost.saturating_add(LOST_FULL.div_ceil(policy.lost_max.max(1)));
-            if self.lost < LOST_FULL {
+            self.lost = self.lost.saturating_add(1);
+            if self.lost < policy.lost_max {
                 self.state = State::Queued;
                 return After::Retry { at };
             }
@@ -236,7 +234,7 @@ impl Record {
                 return After::Retry { at };
             }
         }
-        let attempts = if *fault == Fault::Lost { policy.lost_max } else { self.attempts };
+        let attempts = if *fault == Fault::Lost { self.lost } else { self.attempts };
         self.state = State::Retired(Retirement::DeadLetter { fault: fault.clone(), attempts });
         After::Done
     }
@@ -344,9 +342,6 @@ mod tests {
         assert_eq!(record.settle(&lost, at, POLICY), After::Retry { at });
         assert_eq!(record.attempts, 0);
         record.settle(&lost, at, POLICY);
-        // A death of the process tells less, and does not turn two into three.
-        let death = RetryPolicy { lost_max: 20, ..POLICY };
-        assert_eq!(record.settle(&lost, at, death), After::Retry { at });
         assert_eq!(record.settle(&lost, at, POLICY), After::Done);
         assert!(matches!(record.state, State::Retired(Retirement::DeadLetter { .. })));
     }
