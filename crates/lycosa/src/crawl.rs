@@ -25,7 +25,7 @@ use crate::cli::flags::OutputFlags;
 use crate::dir::{Dir, HeldDir, Mark, write_whole};
 use crate::exit::{Exit, Fail, Outcome};
 use crate::explain::{self, Explanation};
-use crate::seeds::preflight;
+use crate::seeds::{contact_missing, nobody_may_be_visited, preflight};
 use crate::settings::Settings;
 use crate::settings::layers::Resolved;
 use crate::settings::render;
@@ -72,6 +72,9 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
     let settings = &plan.resolved.settings;
     let early = SteadyClock::start(Timestamp::ZERO);
     let net = wiring::net(settings, early)?;
+    if nobody_may_be_visited(settings) {
+        return Err(contact_missing());
+    }
     let fresh = !plan.dir.is_crawl();
     if !plan.seeds.is_empty() {
         let looked = preflight(&plan.seeds, net.resolver, settings).await;
