@@ -364,6 +364,7 @@ mod tests {
             ("recrawl.policy=value", "not available in this version"),
             ("archive.compression=zstd", "not available in this version"),
             ("fetch.proxies=http://p.test:1", "not available in this version"),
+            ("fetch.http2=true", "fetch.http2 (-s): not available in this version"),
             ("store.fsync=sometimes", "write one of batch, visit, off"),
             ("api.listen=0.0.0.0:1", "api.token"),
         ] {
