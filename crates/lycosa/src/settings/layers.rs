@@ -360,6 +360,8 @@ mod tests {
             ("crawl.max_depth=x", "not a whole number"),
             ("network.allow=everything", "write it as 127.0.0.0/8"),
             ("crawl.include=(", "crawl.include (-s): "),
+            ("crawl.exclude=(", "crawl.exclude (-s): "),
+            ("crawl.scope=custom", "crawl.scope (-s): crawl.scope = custom needs crawl.include or"),
             ("search.enabled=true", "search.enabled (-s): not available in this version"),
             ("recrawl.policy=value", "not available in this version"),
             ("archive.compression=zstd", "not available in this version"),

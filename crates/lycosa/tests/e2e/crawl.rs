@@ -134,6 +134,17 @@ fn a_wider_scope_takes_links_that_were_left_out() {
     assert!(paths.contains(&"/secret/x".to_owned()), "{paths:?}");
 }
 
+#[test]
+fn a_custom_scope_without_include_takes_what_is_not_excluded() {
+    let site = Site::fixture(SMALL);
+    let home = site.url("a.test", "/");
+    site.crawl(&[&home, "--scope", "custom"]).exits(4).says("crawl.include or crawl.exclude");
+    site.crawl(&[&home, "--scope", "custom", "--exclude", "/more$"]).exits(0);
+    let urls: Vec<String> = site.journal().iter().map(|entry| entry.url()).collect();
+    assert!(urls.contains(&site.url("b.test", "/")), "{urls:?}");
+    assert!(!urls.contains(&site.url("b.test", "/more")), "{urls:?}");
+}
+
 fn chain(pages: usize) -> String {
     let mut text = String::new();
     for n in 0..pages {
