@@ -256,6 +256,19 @@ fn json_lines_are_json_and_nothing_else_is_on_stdout() {
 }
 
 #[test]
+fn the_log_is_steered_by_the_names_of_our_parts() {
+    let site = Site::fixture(SMALL);
+    let home = site.url("a.test", "/");
+    let mut command = site.crawl_command(&[&home]);
+    let ran = Ran::from(command.env("LYCOSA_LOG", "engine=debug,warn").output().unwrap());
+    // Single URLs are told at debug, by the engine alone.
+    ran.exits(0).says("DEBUG").says(&site.url("a.test", "/one"));
+    let mut command = site.crawl_command(&[&home]);
+    let ran = Ran::from(command.env("LYCOSA_LOG", "engine=nonsense").output().unwrap());
+    ran.exits(4).says("write info or engine=debug,info");
+}
+
+#[test]
 fn a_dry_run_asks_nobody() {
     let site = Site::fixture(SMALL);
     let home = site.url("A.test", "/x/../?b=1&a=2");
