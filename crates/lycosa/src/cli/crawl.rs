@@ -13,6 +13,7 @@ use crate::exit::{Exit, Fail, Outcome};
 use crate::seeds;
 use crate::settings::layers::{Layers, Origin, Resolved};
 use crate::settings::{keys, render};
+use crate::wiring;
 
 #[derive(Debug, Args)]
 pub struct CrawlArgs {
@@ -115,6 +116,7 @@ fn go(
     output: OutputFlags,
 ) -> Outcome {
     if flags.dry_run {
+        wiring::check(&resolved.settings)?;
         return dry_run(&dir, &resolved, &seeds);
     }
     let changes = changes(&dir, &resolved)?;
