@@ -194,10 +194,10 @@ impl Run<'_> {
         let ended = Box::pin(engine.run()).await;
         let elapsed = live.elapsed();
         // Whoever watches the metrics may look at the end in peace.
-        if self.plan.stay && ended.is_ok() {
-            self.progress.say("done; /metrics stays up until Ctrl-C");
-            // Without signals there is nothing to wait for.
-            let _ = tokio::signal::ctrl_c().await;
+        if self.plan.stay && ended.as_ref().is_ok_and(|ended| ended.ending == Ending::Done) {
+            let wish = watch::stop_wish()?;
+            self.progress.say("done; /metrics stays up until Ctrl-C or SIGTERM");
+            wish.await;
         }
         drop(companions);
         self.progress.finish();

@@ -31,7 +31,7 @@ pub struct DemoArgs {
     /// Where the crawl is kept; a new temporary folder by default
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Serve /metrics and /status, also after the end, until Ctrl-C
+    /// Serve /metrics and /status, also after the end, until Ctrl-C or SIGTERM
     #[arg(
         long,
         value_name = "ADDR",

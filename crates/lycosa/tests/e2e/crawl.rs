@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::common::{Ran, Site, filtered, run, signal, wait_until};
+use crate::common::{Ran, Site, filtered, lycosa, run, signal, wait_for_line, wait_until};
 use expect_test::expect;
 
 const SMALL: &str = "\
@@ -232,7 +232,7 @@ fn a_second_interrupt_stops_at_once() {
         site.run(&["status", "crawl", "--json"]).out.contains("\"in_flight\":1")
     });
     signal(&child, "TERM");
-    crate::common::wait_for_line(&mut child, "press Ctrl-C again");
+    wait_for_line(&mut child, "press Ctrl-C again");
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(13));
     assert_eq!(site.report()["ending"], "abandoned");
@@ -363,6 +363,22 @@ fn the_demo_ends_by_itself_and_tells_what_the_servers_saw() {
         .prints("lycosa explain demo");
     run(folder.path(), &["status", "demo"]).exits(0).prints("at rest");
     run(folder.path(), &["demo", "-o", "demo"]).exits(2).says("choose another folder");
+}
+
+#[test]
+fn a_demo_that_keeps_serving_ends_on_either_signal() {
+    for name in ["TERM", "INT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = lycosa(folder.path())
+            .args(["demo", "-o", "demo", "--hosts", "2", "--pages", "2", "--serve=127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_for_line(&mut child, "stays up until Ctrl-C or SIGTERM");
+        signal(&child, name);
+        Ran::from(child.wait_with_output().unwrap()).exits(0).prints("as the servers saw it");
+    }
 }
 
 #[test]
