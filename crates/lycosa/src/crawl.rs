@@ -303,8 +303,7 @@ impl Run<'_> {
             survey = Some(survey::survey(stores, settings, facts.ended, &mut skipped)?);
             write_whole(&dir.skipped(), &skipped).context("write reports/skipped.jsonl")?;
         }
-        let fruitless = facts.ending == Ending::Done && status.pages == 0;
-        if fruitless {
+        if facts.ending == Ending::Done && !self.some_seed_answered(stores, seeds)? {
             facts.exit = Exit::Failure;
             for sentence in self.seed_troubles(stores, seeds)? {
                 eprintln!("lycosa: {sentence}");
@@ -315,6 +314,24 @@ impl Run<'_> {
         self.progress.print(&report);
         tracing::info!(ending = report.ending, pages = status.pages, "crawl ended");
         Ok(Ended { exit: facts.exit, report })
+    }
+
+    /// Whether a server has said something about a seed itself. A 5xx or a 429 counts as a page,
+    /// since it was asked for and is archived, but it speaks of the server's health only.
+    fn some_seed_answered(
+        &self,
+        stores: &mut [Box<dyn ShardStore>],
+        seeds: &[CrawlUrl],
+    ) -> anyhow::Result<bool> {
+        for seed in seeds {
+            let shard = usize::from(seed.site().shard(self.held.mark.shards).0);
+            let store = stores.get_mut(shard).context("a shard is missing")?;
+            let last = store.record(seed)?.and_then(|record| record.last);
+            if last.is_some_and(|last| !matches!(last.answer.status, 408 | 429 | 500..)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Why no seed could be fetched.

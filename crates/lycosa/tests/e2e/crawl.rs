@@ -290,6 +290,22 @@ fn no_seed_that_can_be_fetched_is_a_failure_with_its_reason() {
 }
 
 #[test]
+fn a_seed_that_only_ever_failed_was_not_fetched() {
+    let text = "--- a.test/ 503\nnot now\n--- b.test/ 429\nless\n--- c.test/ 404\nnothing";
+    let site = Site::fixture(text);
+    let (a, b, c) = (site.url("a.test", "/"), site.url("b.test", "/"), site.url("c.test", "/"));
+    site.crawl(&[&a, &b])
+        .exits(1)
+        .says("no seed could be fetched")
+        .says("the server answered 503")
+        .says("the server answered 429");
+    assert_eq!(site.report()["exit_code"], 1);
+    assert!(site.report()["totals"]["pages"].as_u64() > Some(0), "failures are archived pages");
+    // A plain no is an answer about the seed.
+    site.crawl(&[&c]).exits(0);
+}
+
+#[test]
 fn one_fetch_obeys_robots_and_shows_the_answer() {
     let site = Site::fixture(SMALL);
     let flags = site.flags();
