@@ -85,7 +85,14 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
             stderr.say(&format!("lycosa: {trouble}"));
         }
     }
-    let held = plan.dir.hold_or_make(&settings.store, early.now())?;
+    // An address that is taken must not leave a new directory behind; a directory that is in use
+    // is the more telling of the two.
+    let (held, listener) = if fresh {
+        let listener = serve::listen(&settings.api).await?;
+        (plan.dir.hold_or_make(&settings.store, early.now())?, listener)
+    } else {
+        (plan.dir.hold()?, serve::listen(&settings.api).await?)
+    };
     telemetry::start(plan.output.loudness(), Some(&plan.dir.logs()), stderr)?;
     let kept = render::kept_file(&plan.resolved);
     write_whole(&plan.dir.settings(), kept.as_bytes()).context("write lycosa.toml")?;
@@ -102,7 +109,7 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
         }
     }
     let run = Run { plan, held: &held, progress: &progress, clock };
-    Box::pin(run.work(opened)).await
+    Box::pin(run.work(opened, listener)).await
 }
 
 /// Opens the books and lets them settle their past; adds what is new.
@@ -164,10 +171,13 @@ struct Start<'a> {
 }
 
 impl Run<'_> {
-    async fn work(&self, opened: Opened) -> Result<Ended, Fail> {
+    async fn work(
+        &self,
+        opened: Opened,
+        listener: Option<tokio::net::TcpListener>,
+    ) -> Result<Ended, Fail> {
         let settings = &self.plan.resolved.settings;
         let net = wiring::net(settings, self.clock)?;
-        let listener = serve::listen(&settings.api).await?;
         let (resumed, lost) = (opened.resumed && !self.held.new, opened.lost);
         let (pages_before, seeds) = (opened.tally.get("pages"), opened.seeds.clone());
         let events = Events::default();

@@ -123,6 +123,22 @@ fn a_host_that_does_not_exist() {
 }
 
 #[test]
+fn an_address_that_is_taken_leaves_no_directory() {
+    let site = Site::fixture("--- a.test/\nhello");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let serve = format!("--serve={}", taken.local_addr().unwrap());
+    let url = site.url("a.test", "/");
+    site.crawl(&[&url, &serve]).exits(1).says("cannot listen on").says("--serve=IP:PORT");
+    assert!(!site.dir().exists());
+    run(site.path(), &["demo", "-o", "demo", &serve]).exits(1).says("cannot listen on");
+    assert!(!site.path().join("demo").exists());
+    // One that is there already stays as it is.
+    site.crawl(&[&url]).exits(0);
+    site.run(&["resume", "crawl", &serve]).exits(1).says("cannot listen on");
+    site.run(&["resume", "crawl"]).exits(0);
+}
+
+#[test]
 fn directories_that_cannot_be_used() {
     let site = Site::fixture("--- a.test/\nhello");
     let url = site.url("a.test", "/");
