@@ -117,7 +117,7 @@ fn go(
 ) -> Outcome {
     if flags.dry_run {
         wiring::check(&resolved.settings)?;
-        return dry_run(&dir, &resolved, &seeds);
+        return dry_run(&dir, &resolved, &seeds, output.json);
     }
     let changes = changes(&dir, &resolved)?;
     let plan = Plan { dir, resolved, seeds, output, changes, stay: false };
@@ -146,9 +146,22 @@ fn changes(dir: &Dir, resolved: &Resolved) -> Result<Vec<String>, Fail> {
 }
 
 /// Says what would be done.
-fn dry_run(dir: &Dir, resolved: &Resolved, seeds: &[CrawlUrl]) -> Outcome {
+fn dry_run(dir: &Dir, resolved: &Resolved, seeds: &[CrawlUrl], json: bool) -> Outcome {
     let mut out = std::io::stdout().lock();
     let settings = &resolved.settings;
+    if json {
+        let plan = serde_json::json!({
+            "event": "dry-run",
+            "directory": dir.root().display().to_string(),
+            "resume": dir.is_crawl(),
+            "seeds": seeds.iter().map(CrawlUrl::as_str).collect::<Vec<_>>(),
+            "user_agent": settings.identity.header(),
+            "settings": render::shown_values(resolved),
+        });
+        writeln!(out, "{plan}")?;
+        out.flush()?;
+        return Ok(Exit::Done);
+    }
     let scope = settings.crawl.scope.as_str();
     let does = if dir.is_crawl() { "resume" } else { "begin" };
     writeln!(out, "would {does} the crawl in {}", dir.root().display())?;

@@ -71,17 +71,21 @@ pub fn shown(resolved: &Resolved) -> String {
 
 /// The same as JSON lines.
 pub fn shown_json(resolved: &Resolved) -> String {
-    let mut out = String::new();
-    for key in tables().iter().flat_map(|table| &table.keys) {
-        let value = resolved.value(&key.path).filter(|_| key.path != "api.token");
-        let line = serde_json::json!({
+    shown_values(resolved).iter().map(|value| format!("{value}\n")).collect()
+}
+
+/// Every key with its value and where it came from; secrets are left out.
+pub fn shown_values(resolved: &Resolved) -> Vec<serde_json::Value> {
+    let tables = tables();
+    let keys = tables.iter().flat_map(|table| &table.keys);
+    let values = keys.map(|key| {
+        serde_json::json!({
             "key": key.path,
-            "value": value,
+            "value": resolved.value(&key.path).filter(|_| key.path != "api.token"),
             "origin": resolved.origin(&key.path).to_string(),
-        });
-        let _ = writeln!(out, "{line}");
-    }
-    out
+        })
+    });
+    values.collect()
 }
 
 /// The manual: `docs/configuration.md`.

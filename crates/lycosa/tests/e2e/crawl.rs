@@ -247,12 +247,23 @@ fn json_lines_are_json_and_nothing_else_is_on_stdout() {
     assert_eq!(lines.first().unwrap()["event"], "start");
     assert_eq!(lines.last().unwrap()["event"], "result");
     assert_eq!(lines.last().unwrap()["totals"]["pages"], 4);
+    assert!(ran.err.contains("crawling crawl"), "{}", ran.err);
     let logs: Vec<_> = std::fs::read_dir(site.dir().join("logs")).unwrap().collect();
     let log = std::fs::read_to_string(logs[0].as_ref().unwrap().path()).unwrap();
     assert!(!log.is_empty());
     for line in log.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
+}
+
+#[test]
+fn quiet_means_quiet_also_beside_json() {
+    let site = Site::fixture(SMALL);
+    let ran = site.crawl(&[&site.url("a.test", "/"), "--json", "-q"]).exits(0);
+    assert_eq!(ran.err, "");
+    assert!(ran.out.lines().all(|line| line.starts_with('{')), "{}", ran.out);
+    let ran = site.crawl(&["-q"]).exits(0);
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("", ""));
 }
 
 #[test]
@@ -276,6 +287,14 @@ fn a_dry_run_asks_nobody() {
         .exits(0)
         .prints(&format!("seed {}", site.url("a.test", "/?a=2&b=1")))
         .prints("politeness.delay = \"0s\"  # --delay");
+    let ran = site.crawl(&[&home, "--dry-run", "--json"]).exits(0);
+    let plan: serde_json::Value = serde_json::from_str(&ran.out).expect("one JSON line");
+    assert_eq!(plan["event"], "dry-run");
+    assert_eq!(plan["resume"], false);
+    assert_eq!(plan["seeds"][0], site.url("a.test", "/?a=2&b=1"));
+    let settings = plan["settings"].as_array().expect("all settings");
+    let delay = settings.iter().find(|line| line["key"] == "politeness.delay").unwrap();
+    assert_eq!((&delay["value"], &delay["origin"]), (&"0s".into(), &"--delay".into()));
     assert!(site.journal().is_empty() && !site.dir().exists());
 }
 
