@@ -394,15 +394,26 @@ fn farewell(plan: &Plan, ended: &Ended) -> String {
             format!("ask about a URL with: lycosa explain {dir} URL")
         }
         Exit::PageLimit => {
-            let more = crawl.max_pages.unwrap_or_default().saturating_mul(2);
+            let more = twice(crawl.max_pages.unwrap_or_default(), 1_000);
             format!("resume with a higher limit: lycosa resume {dir} --limit {more}")
         }
         Exit::SizeLimit => {
-            let more = crawl.max_bytes.unwrap_or_default().get().saturating_mul(2);
-            let more = types::ByteSize(more);
+            // The last page may have gone far beyond the limit.
+            let limit = crawl.max_bytes.unwrap_or_default().get();
+            let written = ended.report.totals.archive_bytes;
+            let reached = if limit == 0 { 0 } else { limit.max(written.next_multiple_of(1_000)) };
+            let more = types::ByteSize(twice(reached, 1_000_000_000));
             format!("resume with a higher limit: lycosa resume {dir} --size-limit {more}")
+        }
+        Exit::TimeLimit if crawl.max_time.is_some_and(|time| time.get().is_zero()) => {
+            format!("resume with a higher limit: lycosa resume {dir} --time-limit 1h")
         }
         Exit::DiskLow => format!("make room, then resume with: lycosa resume {dir}"),
         _ => format!("resume with: lycosa resume {dir}"),
     }
+}
+
+/// A limit to go on with. Twice nothing would be nothing again.
+const fn twice(limit: u64, instead_of_zero: u64) -> u64 {
+    if limit == 0 { instead_of_zero } else { limit.saturating_mul(2) }
 }

@@ -171,6 +171,20 @@ fn limits_end_a_run_with_their_codes_and_it_can_be_resumed() {
 }
 
 #[test]
+fn a_limit_of_nothing_is_not_doubled() {
+    let site = Site::fixture(&chain(3));
+    let first = site.url("a.test", "/0");
+    site.crawl(&[&first, "-s", "crawl.max_pages=0"]).exits(17).says("--limit 1000\n");
+    site.crawl(&["-s", "crawl.max_pages=none", "--time-limit", "0s"])
+        .exits(15)
+        .says("--time-limit 1h\n");
+    site.crawl(&["-s", "crawl.max_time=none", "--size-limit", "0"])
+        .exits(14)
+        .says("--size-limit 1GB\n");
+    site.crawl(&["--size-limit", "1GB"]).exits(0);
+}
+
+#[test]
 fn a_disk_that_is_nearly_full_pauses_and_then_ends_the_crawl() {
     let site = Site::fixture(&chain(3));
     let first = site.url("a.test", "/0");
