@@ -278,6 +278,10 @@ fn why(key: &Key, message: &str) -> String {
         Kind::Size if message.starts_with("invalid type") => {
             "write a size in quotes, such as \"15MiB\"".to_owned()
         }
+        // Serde only knows that neither form fits.
+        Kind::List(of) if **of == Kind::Either && message.contains("untagged") => {
+            "a port is a number up to 65535: write 8080 or \"8000-8999\"".to_owned()
+        }
         Kind::Map => "write a table of texts, such as { Accept-Language = \"en\" }".to_owned(),
         _ => message.to_owned(),
     }
@@ -367,6 +371,9 @@ mod tests {
             ("archive.compression=zstd", "not available in this version"),
             ("fetch.proxies=http://p.test:1", "not available in this version"),
             ("fetch.http2=true", "fetch.http2 (-s): not available in this version"),
+            ("network.ports=99999", "network.ports (-s): a port is a number up to 65535: write 8080"),
+            ("network.ports=80,-1", "a port is a number up to 65535: write 8080"),
+            ("network.ports=80,x", "`x` is not a port: write 8080 or 8000-8999"),
             ("store.fsync=sometimes", "write one of batch, visit, off"),
             ("api.listen=0.0.0.0:1", "api.token"),
         ] {
@@ -385,6 +392,8 @@ mod tests {
         assert!(error("delay = \"1s\"").contains("did you mean politeness.delay?"));
         assert!(error("[politeness]\ndelay = 5").contains("\"5s\""));
         assert!(error("[robots]\nobey = \"yes\"").contains("true or false"));
+        assert!(error("[network]\nports = [80, 99999]").contains("up to 65535"));
+        assert!(error("[network]\nports = [true]").contains("up to 65535"));
         assert!(error("[crawl").contains("x.toml is not TOML"));
         assert!(toml_of("[politeness]\ndelay = 0").is_ok());
     }
