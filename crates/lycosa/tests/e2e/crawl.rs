@@ -353,7 +353,13 @@ fn one_fetch_obeys_robots_and_shows_the_answer() {
     assert!(ran.out.contains("no rule matches"), "{}", ran.out);
     let ran = fetch(&[&site.url("a.test", "/one"), "--body"]).exits(0);
     assert!(ran.out.starts_with("<a href=/two"), "{}", ran.out);
-    fetch(&[&site.url("a.test", "/secret/x")]).exits(1).says("line 2: `Disallow: /secret`");
+    let secret = site.url("a.test", "/secret/x");
+    fetch(&[&secret]).exits(1).says("line 2: `Disallow: /secret`");
+    let ran = fetch(&[&secret, "--ignore-robots"]).exits(0);
+    let ignored = "line 2: `Disallow: /secret`; ignored (robots.obey = false)";
+    assert!(ran.out.contains("robots   forbidden by ") && ran.out.contains(ignored), "{}", ran.out);
+    let ran = fetch(&[&site.url("b.test", "/")]).exits(0);
+    assert!(ran.out.contains("robots   allowed: there is no http://b.test"), "{}", ran.out);
     fetch(&[&site.url("a.test", "/moved"), "--json"]).exits(0).prints("\"status\":302");
 }
 
