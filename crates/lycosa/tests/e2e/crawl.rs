@@ -42,6 +42,10 @@ fn a_small_site_is_crawled_archived_reported_and_explained() {
     assert_eq!(report["statuses"]["200"], 2);
     assert_eq!(report["statuses"]["404"], 1);
     assert_eq!(report["urls"]["refused"]["robots"], 1);
+    for (name, want) in [("fetched", 2), ("moved", 1), ("gone", 1)] {
+        assert_eq!(report["urls"][name], want, "{name}");
+        assert_eq!(report["urls"]["hosts"][0][name], want, "{name} of its only host");
+    }
     assert_eq!(report["links_skipped"]["crawl.scope"], 1);
     assert_eq!(report["links_skipped"]["nofollow"], 1);
     assert_eq!(report["archive"][0]["file"], "lycosa-00-00000.warc.gz");
