@@ -31,6 +31,7 @@ use crate::settings::layers::Resolved;
 use crate::settings::render;
 use crate::status::{ShardStanding, Status};
 use crate::telemetry::{self, Stderr};
+use crate::waiting::is_failure;
 use crate::wiring;
 
 pub use live::Live;
@@ -337,7 +338,7 @@ impl Run<'_> {
             let shard = usize::from(seed.site().shard(self.held.mark.shards).0);
             let store = stores.get_mut(shard).context("a shard is missing")?;
             let last = store.record(seed)?.and_then(|record| record.last);
-            if last.is_some_and(|last| !matches!(last.answer.status, 408 | 429 | 500..)) {
+            if last.is_some_and(|last| !is_failure(last.answer.status)) {
                 return Ok(true);
             }
         }
