@@ -113,9 +113,8 @@ pub fn start(loudness: Loudness, logs: Option<&Path>, stderr: &Stderr) -> anyhow
 }
 
 /// Our crates by the names they have in the tree.
-const CRATES: [&str; 10] = [
-    "engine", "fetch", "frontier", "local", "page", "ports", "robots", "simweb", "types", "warc",
-];
+const CRATES: [&str; 10] =
+    ["engine", "fetch", "frontier", "local", "page", "ports", "robots", "simweb", "types", "warc"];
 
 /// `engine=debug` as people write it becomes `lycosa_engine=debug`, as the lines are marked.
 fn full_names(text: &str) -> String {

@@ -252,8 +252,7 @@ mod tests {
                 _ => None,
             };
             let retry_after = retry_after.map(Duration::from_secs);
-            let outcome =
-                Outcome::Failed(Failure { fault: fault.clone(), retry_after, answer });
+            let outcome = Outcome::Failed(Failure { fault: fault.clone(), retry_after, answer });
             record.settle(&outcome, at(secs), crate::wiring::retry(&settings));
             let host = HostState { last_fault: Some(fault), faults: 1, ..HostState::default() };
             reason(record, Some(&facts(host)), &settings, at(secs)).sentence
@@ -275,7 +274,9 @@ mod tests {
         // A fault without an answer, after one with: the old answer is not blamed.
         let sentence = failed(&mut url, 1_010, Fault::Timeout("first byte".into()), None);
         assert!(sentence.contains("attempt 2 of"), "{sentence}");
-        assert!(sentence.contains("failed: time limit reached: first byte; fetch.retry_delay = 10s"));
+        assert!(
+            sentence.contains("failed: time limit reached: first byte; fetch.retry_delay = 10s")
+        );
         assert!(sentence.contains("each attempt: 40s; the next one is due at"), "{sentence}");
     }
 }

@@ -255,7 +255,9 @@ impl Rules {
                 if verdict.allowed {
                     format!("allowed by {at}, line {line}: `{text}`")
                 } else {
-                    format!("forbidden by {at}, line {line}: `{text}`; ignored (robots.obey = false)")
+                    format!(
+                        "forbidden by {at}, line {line}: `{text}`; ignored (robots.obey = false)"
+                    )
                 }
             }
             (Self::Read { at, .. }, None) => format!("allowed by {at}, no rule matches"),

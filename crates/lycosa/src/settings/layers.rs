@@ -371,7 +371,10 @@ mod tests {
             ("archive.compression=zstd", "not available in this version"),
             ("fetch.proxies=http://p.test:1", "not available in this version"),
             ("fetch.http2=true", "fetch.http2 (-s): not available in this version"),
-            ("network.ports=99999", "network.ports (-s): a port is a number up to 65535: write 8080"),
+            (
+                "network.ports=99999",
+                "network.ports (-s): a port is a number up to 65535: write 8080",
+            ),
             ("network.ports=80,-1", "a port is a number up to 65535: write 8080"),
             ("network.ports=80,x", "`x` is not a port: write 8080 or 8000-8999"),
             ("store.fsync=sometimes", "write one of batch, visit, off"),

@@ -91,12 +91,47 @@ fn explains(site: &Site) {
 
     let unknown = shown(ask("a.test", "/nobody").exits(1));
     assert!(unknown.contains("unknown: it would be in scope"), "{unknown}");
+    // A link to this one was met, and not taken.
+    let nofollow = shown(ask("a.test", "/two").exits(1));
+    assert!(!nofollow.contains("no page that was visited leads to it"), "{nofollow}");
+    for rule in ["nofollow", "an image", "crawl.max_depth = 15", "fetch.redirects_max = 5"] {
+        assert!(nofollow.contains(rule), "{rule}: {nofollow}");
+    }
+    assert!(nofollow.contains("Add it as a seed"), "{nofollow}");
+    // A seed would not help here.
+    let forbidden = shown(ask("a.test", "/secret/unlinked").exits(1));
+    assert!(
+        forbidden.contains("no link to it was taken; robots.txt line 2 would forbid it: `Disallow"),
+        "{forbidden}"
+    );
+    assert!(!forbidden.contains("seed"), "{forbidden}");
+    let robots = shown(ask("a.test", "/robots.txt").exits(0));
+    assert!(
+        robots.contains("robots.txt: asked for as robots.txt, not as a page")
+            && robots.contains("it has rules (fetched TIME"),
+        "{robots}"
+    );
     let outside = shown(ask("c.test", "/").exits(1));
     assert!(outside.contains("crawl.scope = host: host c.test is not a seed's"), "{outside}");
     ask("a.test", "/one").exits(0);
     let json = site.run(&["explain", "crawl", &site.url("a.test", "/one"), "--json"]).exits(0);
     let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(json["state"], "fetched");
+}
+
+#[test]
+fn a_robots_txt_that_could_not_be_read_was_asked_for_not_fetched() {
+    let site = Site::fixture("--- a.test/robots.txt 503\nnot now\n--- a.test/\nhello");
+    let home = site.url("a.test", "/");
+    site.crawl(&[&home]).exits(1).says("no seed could be fetched");
+    let told = filtered(&site.run(&["explain", "crawl", &home]).exits(0).out, &site);
+    assert!(told.contains("nothing may be fetched: robots.txt is unreachable"), "{told}");
+    assert!(told.contains("/robots.txt, asked TIME, asked again after TIME)"), "{told}");
+    assert!(!told.contains("fetched TIME"), "{told}");
+    let robots = site.url("a.test", "/robots.txt");
+    let told = filtered(&site.run(&["explain", "crawl", &robots]).exits(0).out, &site);
+    assert!(told.contains("it is unreachable, so nothing is fetched there"), "{told}");
+    assert!(told.contains("(asked TIME"), "{told}");
 }
 
 #[test]
