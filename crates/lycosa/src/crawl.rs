@@ -121,19 +121,23 @@ fn open(
 ) -> Result<(Opened, SteadyClock), Fail> {
     let settings = &plan.resolved.settings;
     let mut books = wiring::books(&plan.dir, &held.mark, settings)?;
-    let change = rejudge::Change::find(&plan.dir, &mut books, settings)?;
+    let change = rejudge::Change::find(&plan.dir, &held.mark, &mut books, settings)?;
     let now = Timestamp::from(std::time::SystemTime::now());
     let mut opened = engine::open(books, now, wiring::retry_after_death(settings))
         .with_context(|| format!("open {}", plan.dir.root().display()))?;
     let clock = SteadyClock::start(opened.latest);
     let now = clock.now();
     if let Some(done) = change.apply(&mut opened, now)? {
-        let rejudge::Done { rejudged, offered, accepted } = done;
+        let rejudge::Done { rejudged, offered, accepted, beyond } = done;
         tracing::info!(rejudged, offered, accepted, "rules changed, urls judged again");
         progress.say(&format!(
             "the rules have changed: {rejudged} refused URLs are judged again, {accepted} new URLs \
              of {offered} links in the archive are in scope now"
         ));
+        if let Some(sentence) = beyond.sentence() {
+            tracing::warn!(pages = beyond.pages(), "links cannot be judged again");
+            progress.say(&format!("lycosa: {sentence}"));
+        }
     }
     let added = opened.seed(&plan.seeds, now)?;
     tracing::info!(seeds = plan.seeds.len(), added, lost = opened.lost, "crawl opened");

@@ -184,6 +184,38 @@ fn a_custom_scope_without_include_takes_what_is_not_excluded() {
     assert!(!urls.contains(&site.url("b.test", "/more")), "{urls:?}");
 }
 
+#[test]
+fn links_that_cannot_be_judged_again_are_told() {
+    // A raised limit finds the links of the last page again only in the archive.
+    let site = Site::fixture(&chain(9));
+    let first = site.url("a.test", "/0");
+    let pages = || site.journal().iter().filter(|entry| !entry.is_robots()).count();
+    site.crawl(&[&first, "-d", "1", "-s", "archive.enabled=false"]).exits(0);
+    assert_eq!(pages(), 2);
+    site.run(&["resume", "crawl", "-d", "2", "-s", "archive.enabled=true"])
+        .exits(0)
+        .says("the links of 2 pages cannot be judged again")
+        .says("(2 not archived (archive.enabled = false))");
+    assert_eq!(pages(), 2);
+}
+
+#[test]
+fn links_in_archive_files_that_were_moved_away_are_told() {
+    let site = Site::fixture(&chain(9));
+    let first = site.url("a.test", "/0");
+    site.crawl(&[&first, "-d", "2", "-s", "archive.file_bytes_max=1B"]).exits(0);
+    // robots.txt has the first file, and each page one of the next.
+    std::fs::remove_file(site.dir().join("archive/lycosa-00-00001.warc.gz")).unwrap();
+    site.run(&["resume", "crawl", "-d", "3"])
+        .exits(0)
+        .says("the links of 1 page cannot be judged again")
+        .says("(1 in 1 missing archive file, such as lycosa-00-00001.warc.gz)")
+        // The files that are there are read.
+        .says("1 new URLs of ");
+    let ran = site.run(&["resume", "crawl", "--delay", "1ms"]).exits(0);
+    assert!(!ran.err.contains("judged again"), "only changed rules ask: {}", ran.err);
+}
+
 fn chain(pages: usize) -> String {
     let mut text = String::new();
     for n in 0..pages {
