@@ -123,8 +123,8 @@ impl Web {
         let folder = self.folder.clone();
         drop(self);
         // What kept the crawl from beginning is told; that a file stays is not worth a word.
-        let _ = std::fs::remove_dir_all(&folder);
-        let _ = folder.parent().map(std::fs::remove_dir);
+        let _ = std::fs::remove_dir_all(&folder)
+            .and_then(|()| folder.parent().map_or(Ok(()), std::fs::remove_dir));
     }
 
     /// Ends it and reads what it saw.
