@@ -223,13 +223,21 @@ impl Layers {
 
     /// Puts everything together.
     pub fn finish(self) -> Result<Resolved> {
-        let tree = self.tree;
-        let mut settings = Settings::deserialize(tree.clone())
-            .map_err(|error| SettingsError(error.message().to_owned()))?;
-        for path in &mut settings.network.tls_ca {
-            // The crawl may be resumed from another folder.
-            *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
+        let mut tree = self.tree;
+        // The crawl may be resumed from another folder, so the file in its directory must not
+        // hold paths that begin where we are now.
+        if let Some(Value::Array(paths)) =
+            tree.get_mut("network").and_then(|table| table.get_mut("tls_ca"))
+        {
+            for path in paths {
+                let whole = path.as_str().and_then(|path| std::path::absolute(path).ok());
+                if let Some(whole) = whole.as_deref().and_then(Path::to_str) {
+                    *path = Value::from(whole);
+                }
+            }
         }
+        let settings = Settings::deserialize(tree.clone())
+            .map_err(|error| SettingsError(error.message().to_owned()))?;
         let resolved = Resolved { tree, origins: self.origins, settings };
         match resolved.settings.check() {
             Ok(()) => Ok(resolved),

@@ -219,6 +219,7 @@ mod tests {
             "politeness.delay=7s",
             "crawl.include=a,b",
             "fetch.headers.X-A=\"q",
+            "network.tls_ca=ours.pem",
             "api.listen=127.0.0.1:1",
             "api.token=secret",
         ] {
@@ -227,6 +228,9 @@ mod tests {
         let resolved = layers.finish().unwrap();
         let text = kept_file(&resolved);
         assert!(!text.contains("secret") && !text.contains("listen"));
+        // Whoever resumes may stand in another folder.
+        let ca = std::path::absolute("ours.pem").unwrap();
+        assert!(text.contains(&format!("tls_ca = [{:?}]", ca.display().to_string())), "{text}");
         let again = read_back(&text);
         assert_eq!(again.value("politeness.delay"), resolved.value("politeness.delay"));
         assert_eq!(again.value("crawl.include"), resolved.value("crawl.include"));
