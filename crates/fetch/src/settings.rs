@@ -142,7 +142,8 @@ pub struct FetchSettings {
     /// Header fields added to every request, or put in the place of ours. They go to every
     /// host: not the place for a password.
     pub headers: BTreeMap<String, String>,
-    /// Whether HTTP/2 may be spoken where the server offers it.
+    /// Whether HTTP/2 may be spoken where the server offers it. Not available in this version:
+    /// `false` only.
     pub http2: bool,
 }
 
@@ -162,7 +163,7 @@ impl Default for FetchSettings {
             memory_max: ByteSize::gib(1),
             proxies: Vec::new(),
             headers: BTreeMap::new(),
-            http2: true,
+            http2: false,
         }
     }
 }

@@ -19,7 +19,7 @@ use types::{ByteSize, CrawlUrl, HumanDuration, Refusal, UrlRef};
 pub struct CrawlSettings {
     /// How far links are followed: `page` (the seeds alone), `prefix` (same host, path up to the
     /// last `/`), `host` (same name, any scheme or port), `domain` (same registered domain),
-    /// `any`, or `custom` (what `crawl.include` matches).
+    /// `any`, or `custom` (what `crawl.include` and `crawl.exclude` leave).
     pub scope: ScopeKind,
     /// Regular expressions on the whole URL; if there are any, one must match. They narrow every scope.
     pub include: Vec<String>,
@@ -104,9 +104,12 @@ impl Scope {
         let compile = |key: &str, list: &[String]| {
             RegexSet::new(list).map_err(|error| format!("{key}: {error}"))
         };
-        if settings.scope == ScopeKind::Custom && settings.include.is_empty() {
-            return Err("crawl.scope = custom needs at least one crawl.include: with none, \
-                        nothing but the seeds would be crawled (that is scope page)"
+        // Without an include everything is taken that is not excluded. With neither list it would
+        // be every link there is: whoever wants that can say so.
+        let unlisted = settings.include.is_empty() && settings.exclude.is_empty();
+        if settings.scope == ScopeKind::Custom && unlisted {
+            return Err("crawl.scope = custom needs crawl.include or crawl.exclude; to follow \
+                        every link, write scope any"
                 .to_owned());
         }
         Ok(Self {
@@ -241,6 +244,9 @@ mod tests {
         check(ScopeKind::Any, |_| (), &all(true, true, true, true));
         let custom = |s: &mut CrawlSettings| s.include = vec!["b[.]test".into()];
         check(ScopeKind::Custom, custom, &all(false, false, false, true));
+        // Nothing is included by name: everything that is not excluded is taken.
+        let custom = |s: &mut CrawlSettings| s.exclude = vec!["blog".into()];
+        check(ScopeKind::Custom, custom, &all(true, true, false, true));
     }
 
     #[test]
@@ -280,6 +286,6 @@ mod tests {
         let settings = CrawlSettings { exclude: vec!["(".into()], ..CrawlSettings::default() };
         assert!(Scope::new(&settings).unwrap_err().starts_with("crawl.exclude: "));
         let settings = CrawlSettings { scope: ScopeKind::Custom, ..CrawlSettings::default() };
-        assert!(Scope::new(&settings).unwrap_err().contains("crawl.include"));
+        assert!(Scope::new(&settings).unwrap_err().contains("crawl.include or crawl.exclude"));
     }
 }

@@ -25,12 +25,13 @@ use crate::cli::flags::OutputFlags;
 use crate::dir::{Dir, HeldDir, Mark, write_whole};
 use crate::exit::{Exit, Fail, Outcome};
 use crate::explain::{self, Explanation};
-use crate::seeds::preflight;
+use crate::seeds::{contact_missing, nobody_may_be_visited, preflight};
 use crate::settings::Settings;
 use crate::settings::layers::Resolved;
 use crate::settings::render;
 use crate::status::{ShardStanding, Status};
 use crate::telemetry::{self, Stderr};
+use crate::waiting::is_failure;
 use crate::wiring;
 
 pub use live::Live;
@@ -72,6 +73,9 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
     let settings = &plan.resolved.settings;
     let early = SteadyClock::start(Timestamp::ZERO);
     let net = wiring::net(settings, early)?;
+    if nobody_may_be_visited(settings) {
+        return Err(contact_missing());
+    }
     let fresh = !plan.dir.is_crawl();
     if !plan.seeds.is_empty() {
         let looked = preflight(&plan.seeds, net.resolver, settings).await;
@@ -82,7 +86,14 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
             stderr.say(&format!("lycosa: {trouble}"));
         }
     }
-    let held = plan.dir.hold_or_make(&settings.store, early.now())?;
+    // An address that is taken must not leave a new directory behind; a directory that is in use
+    // is the more telling of the two.
+    let (held, listener) = if fresh {
+        let listener = serve::listen(&settings.api).await?;
+        (plan.dir.hold_or_make(&settings.store, early.now())?, listener)
+    } else {
+        (plan.dir.hold()?, serve::listen(&settings.api).await?)
+    };
     telemetry::start(plan.output.loudness(), Some(&plan.dir.logs()), stderr)?;
     let kept = render::kept_file(&plan.resolved);
     write_whole(&plan.dir.settings(), kept.as_bytes()).context("write lycosa.toml")?;
@@ -99,7 +110,7 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
         }
     }
     let run = Run { plan, held: &held, progress: &progress, clock };
-    Box::pin(run.work(opened)).await
+    Box::pin(run.work(opened, listener)).await
 }
 
 /// Opens the books and lets them settle their past; adds what is new.
@@ -110,19 +121,23 @@ fn open(
 ) -> Result<(Opened, SteadyClock), Fail> {
     let settings = &plan.resolved.settings;
     let mut books = wiring::books(&plan.dir, &held.mark, settings)?;
-    let change = rejudge::Change::find(&plan.dir, &mut books, settings)?;
+    let change = rejudge::Change::find(&plan.dir, &held.mark, &mut books, settings)?;
     let now = Timestamp::from(std::time::SystemTime::now());
     let mut opened = engine::open(books, now, wiring::retry(settings))
         .with_context(|| format!("open {}", plan.dir.root().display()))?;
     let clock = SteadyClock::start(opened.latest);
     let now = clock.now();
     if let Some(done) = change.apply(&mut opened, now)? {
-        let rejudge::Done { rejudged, offered, accepted } = done;
+        let rejudge::Done { rejudged, offered, accepted, beyond } = done;
         tracing::info!(rejudged, offered, accepted, "rules changed, urls judged again");
         progress.say(&format!(
             "the rules have changed: {rejudged} refused URLs are judged again, {accepted} new URLs \
              of {offered} links in the archive are in scope now"
         ));
+        if let Some(sentence) = beyond.sentence() {
+            tracing::warn!(pages = beyond.pages(), "links cannot be judged again");
+            progress.say(&format!("lycosa: {sentence}"));
+        }
     }
     let added = opened.seed(&plan.seeds, now)?;
     tracing::info!(seeds = plan.seeds.len(), added, lost = opened.lost, "crawl opened");
@@ -161,10 +176,13 @@ struct Start<'a> {
 }
 
 impl Run<'_> {
-    async fn work(&self, opened: Opened) -> Result<Ended, Fail> {
+    async fn work(
+        &self,
+        opened: Opened,
+        listener: Option<tokio::net::TcpListener>,
+    ) -> Result<Ended, Fail> {
         let settings = &self.plan.resolved.settings;
         let net = wiring::net(settings, self.clock)?;
-        let listener = serve::listen(&settings.api).await?;
         let (resumed, lost) = (opened.resumed && !self.held.new, opened.lost);
         let (pages_before, seeds) = (opened.tally.get("pages"), opened.seeds.clone());
         let events = Events::default();
@@ -191,10 +209,10 @@ impl Run<'_> {
         let ended = Box::pin(engine.run()).await;
         let elapsed = live.elapsed();
         // Whoever watches the metrics may look at the end in peace.
-        if self.plan.stay && ended.is_ok() {
-            self.progress.say("done; /metrics stays up until Ctrl-C");
-            // Without signals there is nothing to wait for.
-            let _ = tokio::signal::ctrl_c().await;
+        if self.plan.stay && ended.as_ref().is_ok_and(|ended| ended.ending == Ending::Done) {
+            let wish = watch::stop_wish()?;
+            self.progress.say("done; /metrics stays up until Ctrl-C or SIGTERM");
+            wish.await;
         }
         drop(companions);
         self.progress.finish();
@@ -299,8 +317,7 @@ impl Run<'_> {
             survey = Some(survey::survey(stores, settings, facts.ended, &mut skipped)?);
             write_whole(&dir.skipped(), &skipped).context("write reports/skipped.jsonl")?;
         }
-        let fruitless = facts.ending == Ending::Done && status.pages == 0;
-        if fruitless {
+        if facts.ending == Ending::Done && !self.some_seed_answered(stores, seeds)? {
             facts.exit = Exit::Failure;
             for sentence in self.seed_troubles(stores, seeds)? {
                 eprintln!("lycosa: {sentence}");
@@ -311,6 +328,24 @@ impl Run<'_> {
         self.progress.print(&report);
         tracing::info!(ending = report.ending, pages = status.pages, "crawl ended");
         Ok(Ended { exit: facts.exit, report })
+    }
+
+    /// Whether a server has said something about a seed itself. A 5xx or a 429 counts as a page,
+    /// since it was asked for and is archived, but it speaks of the server's health only.
+    fn some_seed_answered(
+        &self,
+        stores: &mut [Box<dyn ShardStore>],
+        seeds: &[CrawlUrl],
+    ) -> anyhow::Result<bool> {
+        for seed in seeds {
+            let shard = usize::from(seed.site().shard(self.held.mark.shards).0);
+            let store = stores.get_mut(shard).context("a shard is missing")?;
+            let last = store.record(seed)?.and_then(|record| record.last);
+            if last.is_some_and(|last| !is_failure(last.answer.status)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Why no seed could be fetched.
@@ -363,15 +398,26 @@ fn farewell(plan: &Plan, ended: &Ended) -> String {
             format!("ask about a URL with: lycosa explain {dir} URL")
         }
         Exit::PageLimit => {
-            let more = crawl.max_pages.unwrap_or_default().saturating_mul(2);
+            let more = twice(crawl.max_pages.unwrap_or_default(), 1_000);
             format!("resume with a higher limit: lycosa resume {dir} --limit {more}")
         }
         Exit::SizeLimit => {
-            let more = crawl.max_bytes.unwrap_or_default().get().saturating_mul(2);
-            let more = types::ByteSize(more);
+            // The last page may have gone far beyond the limit.
+            let limit = crawl.max_bytes.unwrap_or_default().get();
+            let written = ended.report.totals.archive_bytes;
+            let reached = if limit == 0 { 0 } else { limit.max(written.next_multiple_of(1_000)) };
+            let more = types::ByteSize(twice(reached, 1_000_000_000));
             format!("resume with a higher limit: lycosa resume {dir} --size-limit {more}")
+        }
+        Exit::TimeLimit if crawl.max_time.is_some_and(|time| time.get().is_zero()) => {
+            format!("resume with a higher limit: lycosa resume {dir} --time-limit 1h")
         }
         Exit::DiskLow => format!("make room, then resume with: lycosa resume {dir}"),
         _ => format!("resume with: lycosa resume {dir}"),
     }
+}
+
+/// A limit to go on with. Twice nothing would be nothing again.
+const fn twice(limit: u64, instead_of_zero: u64) -> u64 {
+    if limit == 0 { instead_of_zero } else { limit.saturating_mul(2) }
 }

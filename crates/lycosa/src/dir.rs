@@ -13,7 +13,7 @@
 //! ends with the process however that ends, and the file names its pid.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -112,12 +112,14 @@ impl Dir {
     /// What made it.
     pub fn mark(&self) -> Result<Mark, Fail> {
         let path = self.mark_file();
-        let text = fs::read_to_string(&path).map_err(|_| {
-            Fail::failure(format!(
-                "{} is no crawl directory; `lycosa crawl URL -o {}` makes one",
-                self.root.display(),
-                self.root.display()
-            ))
+        let root = self.root.display();
+        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => {
+                Fail::failure(format!("cannot read {}: {error}; ask as its owner", path.display()))
+            }
+            _ => Fail::failure(format!(
+                "{root} is no crawl directory; `lycosa crawl URL -o {root}` makes one"
+            )),
         })?;
         let other = |made_by: &str| {
             Fail::settings(format!(
@@ -146,11 +148,35 @@ impl Dir {
         }
     }
 
-    /// Takes a directory that is a crawl already.
+    /// Takes a directory that is a crawl already, to go on with it.
     pub fn hold(&self) -> Result<HeldDir, Fail> {
+        self.hold_or(|error| {
+            let root = self.root.display();
+            Fail::failure(format!(
+                "cannot write to {root}: {error}; a crawl goes on in its own directory: make it \
+                 writable, or resume as its owner"
+            ))
+        })
+    }
+
+    /// The same, to look at it only.
+    pub fn hold_to_look(&self) -> Result<HeldDir, Fail> {
+        self.hold_or(|error| self.unwritable_to_look(error))
+    }
+
+    fn hold_or(&self, unwritable: impl Fn(std::io::Error) -> Fail) -> Result<HeldDir, Fail> {
         let mark = self.mark()?;
-        let lock = self.lock()?;
+        let lock = self.lock(unwritable)?;
         Ok(HeldDir { dir: self.clone(), mark, new: false, _lock: lock })
+    }
+
+    /// Why looking is not possible where nothing may be written, and what is.
+    pub fn unwritable_to_look(&self, error: impl std::fmt::Display) -> Fail {
+        let root = self.root.display();
+        Fail::failure(format!(
+            "this needs write access to {root}, because its store locks and mends itself when it \
+             is opened ({error}); ask as its owner, or ask a copy: cp -r {root} COPY"
+        ))
     }
 
     /// Takes a directory; makes it a crawl's if it is not one.
@@ -172,7 +198,7 @@ impl Dir {
             )));
         }
         fs::create_dir_all(self.state()).map_err(unwritable)?;
-        let lock = self.lock()?;
+        let lock = self.lock(unwritable)?;
         let mark = Mark {
             format: FORMAT,
             lycosa: env!("CARGO_PKG_VERSION").to_owned(),
@@ -188,15 +214,10 @@ impl Dir {
         Ok(HeldDir { dir: self.clone(), mark, new: true, _lock: lock })
     }
 
-    fn lock(&self) -> Result<File, Fail> {
+    fn lock(&self, unwritable: impl Fn(std::io::Error) -> Fail) -> Result<File, Fail> {
         let path = self.lock_file();
         let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = file.map_err(|error| {
-            Fail::failure(format!(
-                "cannot write to {}: {error}; choose another directory with -o",
-                self.root.display()
-            ))
-        })?;
+        let mut file = file.map_err(unwritable)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -278,6 +299,25 @@ mod tests {
         let fail = made(&root).unwrap_err();
         assert_eq!(fail.exit, crate::exit::Exit::Settings);
         assert!(fail.error.to_string().contains("another version"));
+    }
+
+    #[test]
+    fn each_command_is_told_what_to_do_where_it_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("crawl");
+        drop(made(&root).unwrap());
+        // Tests may run as root, who may write everywhere; but nobody can write to a folder.
+        fs::remove_file(root.join("state/lock")).unwrap();
+        fs::create_dir(root.join("state/lock")).unwrap();
+        let dir = Dir::new(&root);
+        let look = dir.hold_to_look().unwrap_err().error.to_string();
+        assert!(look.contains("needs write access to") && look.contains("cp -r"), "{look}");
+        let resume = dir.hold().unwrap_err().error.to_string();
+        assert!(resume.contains("make it writable"), "{resume}");
+        assert!(!look.contains("-o") && !resume.contains("-o"), "{look}\n{resume}");
+        fs::remove_file(root.join("state/crawl.json")).unwrap();
+        let begin = made(&root).unwrap_err().error.to_string();
+        assert!(begin.contains("choose another directory with -o"), "{begin}");
     }
 
     #[test]

@@ -21,9 +21,9 @@ use crate::waiting::{self, HostFacts};
 pub struct Explanation {
     /// The canonical form.
     pub url: String,
-    /// Whether the crawl has accepted it.
+    /// Whether the crawl has accepted it, or has asked for it as a robots.txt.
     pub known: bool,
-    /// `fetched`, `moved`, `queued`, `refused`, `gone`, `dead letter` or `unknown`.
+    /// `fetched`, `moved`, `queued`, `refused`, `gone`, `dead letter`, `robots.txt` or `unknown`.
     pub state: String,
     /// The sentence that answers.
     pub why: String,
@@ -75,8 +75,13 @@ pub struct RobotsSay {
     pub rule: Option<String>,
     pub line: Option<u32>,
     pub crawl_delay: Option<f64>,
+    /// Whether we keep to it (`robots.obey`).
+    pub obeyed: bool,
     /// `rules`, `absent` or `unreachable`.
     pub access: String,
+    /// When the rules were read; none where there are none.
+    pub read_at: Option<String>,
+    /// When it was last asked for, however that ended.
     pub checked_at: String,
     pub expires_at: String,
     pub trouble: Option<String>,
@@ -123,14 +128,15 @@ pub fn explain(
         rules.scope.judge(UrlRef::from(url), depth)
     };
     let robots = entry.map(|entry| robots_say(url, &entry, rules.settings));
-    let (state, why) = match &record {
-        Some(record) => state_of(record, facts.as_ref(), rules),
-        None => ("unknown", unknown(&verdict, robots.as_ref())),
+    let (state, why) = match (&record, &robots) {
+        (Some(record), _) => state_of(record, facts.as_ref(), rules),
+        (None, Some(robots)) if is_robots(url) => ("robots.txt", robots.standing()),
+        (None, robots) => ("unknown", unknown(url, &verdict, robots.as_ref(), rules.settings)),
     };
     let last = record.as_ref().and_then(|record| record.last.as_deref());
     Ok(Explanation {
         url: url.to_string(),
-        known: record.is_some(),
+        known: state != "unknown",
         state: state.to_owned(),
         why,
         in_scope: verdict.is_ok(),
@@ -202,19 +208,47 @@ fn state_of(
     }
 }
 
-fn unknown(verdict: &Result<(), types::Refusal>, robots: Option<&RobotsSay>) -> String {
-    match (verdict, robots) {
-        (Err(refusal), _) => format!("the crawl does not take it: {refusal}"),
-        (Ok(()), Some(RobotsSay { allowed: false, rule: Some(rule), line: Some(line), .. })) => {
-            format!(
-                "no page links to it, and robots.txt line {line} would forbid it: `{rule}`; add it \
-                 as a seed to crawl it"
-            )
-        }
-        (Ok(()), _) => "it would be in scope, but no page that was visited leads to it (within \
-             fetch.redirects_max); add it as a seed to crawl it"
-            .to_owned(),
+fn is_robots(url: &CrawlUrl) -> bool {
+    url.path_and_query() == "/robots.txt"
+}
+
+/// Why a URL that no record tells of is not known. Links that were not taken are counted and not
+/// kept, so what may have been the reason is all that can be said.
+fn unknown(
+    url: &CrawlUrl,
+    verdict: &Result<(), types::Refusal>,
+    robots: Option<&RobotsSay>,
+    settings: &Settings,
+) -> String {
+    if let Err(refusal) = verdict {
+        return format!("the crawl does not take it: {refusal}");
     }
+    if is_robots(url) && settings.robots.obey {
+        let origin = url.origin();
+        return format!(
+            "it is asked for as robots.txt before the first page of {origin}, and that has not \
+             happened yet"
+        );
+    }
+    if let Some(RobotsSay { allowed: false, rule: Some(rule), line: Some(line), .. }) = robots
+        && settings.robots.obey
+    {
+        return format!(
+            "no link to it was taken; robots.txt line {line} would forbid it: `{rule}`"
+        );
+    }
+    let (crawl, fetch) = (&settings.crawl, &settings.fetch);
+    format!(
+        "it would be in scope, but no link to it was taken so far. Either no page that was visited \
+         has one, or it stands where links are not taken: marked nofollow; as a part of a page, \
+         such as an image; on a page as deep as crawl.max_depth = {}; behind more redirects than \
+         fetch.redirects_max = {}; beyond what is read of a page (fetch.html_bytes_max = {}, {} \
+         links). Add it as a seed to crawl it",
+        crawl.max_depth,
+        fetch.redirects_max,
+        fetch.html_bytes_max,
+        page::Limits::default().links_max
+    )
 }
 
 fn robots_say(url: &CrawlUrl, entry: &RobotsEntry, settings: &Settings) -> RobotsSay {
@@ -224,17 +258,20 @@ fn robots_say(url: &CrawlUrl, entry: &RobotsEntry, settings: &Settings) -> Robot
         rule: None,
         line: None,
         crawl_delay: None,
+        obeyed: settings.robots.obey,
         access: String::new(),
+        read_at: None,
         checked_at: entry.checked_at.rfc3339(),
         expires_at: entry.expires_at.rfc3339(),
         trouble: entry.trouble.as_deref().map(str::to_owned),
     };
     match &entry.access {
-        RobotsAccess::Rules { text, .. } => {
+        RobotsAccess::Rules { text, read_at } => {
             let bytes_max = settings.robots.bytes_max.as_len();
             let group = Robots::parse_limited(text, bytes_max).group(&settings.identity.product);
             let verdict = group.judge(url.path_and_query());
             say.access = "rules".to_owned();
+            say.read_at = Some(read_at.rfc3339());
             say.allowed = verdict.allowed;
             say.rule = verdict.rule.map(|rule| rule.text.to_owned());
             say.line = verdict.rule.map(|rule| rule.line);
@@ -323,7 +360,7 @@ impl Visit {
 
 impl RobotsSay {
     fn text(&self) -> String {
-        let verdict = match (&self.rule, self.line, self.access.as_str()) {
+        let mut verdict = match (&self.rule, self.line, self.access.as_str()) {
             (Some(rule), Some(line), _) => {
                 let word = if self.allowed { "allowed" } else { "forbidden" };
                 format!("{word} by line {line}: `{rule}`")
@@ -335,12 +372,46 @@ impl RobotsSay {
             }
             _ => "allowed: no rule matches".to_owned(),
         };
+        if !self.allowed && !self.obeyed {
+            verdict.push_str("; ignored (robots.obey = false)");
+        }
         let delay = match self.crawl_delay {
             Some(seconds) => format!(", Crawl-delay {seconds} s"),
             None => String::new(),
         };
-        let RobotsSay { url, checked_at, expires_at, .. } = self;
-        format!("{verdict}{delay} ({url}, fetched {checked_at}, asked again after {expires_at})")
+        format!("{verdict}{delay} ({}, {})", self.url, self.times())
+    }
+
+    /// What is known of the file itself, for whoever asks about it.
+    fn standing(&self) -> String {
+        let found = match self.access.as_str() {
+            "rules" => "it has rules",
+            "absent" => "there is none, so everything is allowed",
+            _ => "it is unreachable, so nothing is fetched there",
+        };
+        let trouble = match (&self.trouble, self.access.as_str()) {
+            (Some(trouble), "unreachable") => format!(" ({trouble})"),
+            _ => String::new(),
+        };
+        format!(
+            "asked for as robots.txt, not as a page, before the pages of its origin: \
+             {found}{trouble} ({})",
+            self.times()
+        )
+    }
+
+    /// When it was read, or only asked for, and when it will be asked for again.
+    fn times(&self) -> String {
+        let RobotsSay { checked_at, expires_at, .. } = self;
+        let when = match (&self.read_at, &self.trouble) {
+            // The copy outlives an attempt that failed.
+            (Some(read_at), Some(trouble)) => {
+                format!("fetched {read_at}, asked in vain {checked_at}: {trouble}")
+            }
+            (Some(read_at), None) => format!("fetched {read_at}"),
+            (None, _) => format!("asked {checked_at}"),
+        };
+        format!("{when}, asked again after {expires_at}")
     }
 }
 

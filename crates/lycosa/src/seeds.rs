@@ -111,6 +111,9 @@ pub async fn preflight(
     resolver: Arc<dyn Resolver>,
     settings: &Settings,
 ) -> Preflight {
+    if nobody_may_be_visited(settings) {
+        return Preflight { needs_contact: true, ..Preflight::default() };
+    }
     let hosts: BTreeSet<HostKey> = seeds.iter().map(CrawlUrl::host_key).collect();
     let all = hosts.len() <= HOSTS_MAX;
     let mut lookups = tokio::task::JoinSet::new();
@@ -145,10 +148,25 @@ pub async fn preflight(
     found
 }
 
+/// Without a contact only opened addresses are visited, and none is opened: no seed can qualify,
+/// whatever its name leads to. So no name server is asked either.
+pub fn nobody_may_be_visited(settings: &Settings) -> bool {
+    settings.identity.contact.is_none() && settings.network.allow.is_empty()
+}
+
 /// Whether only the missing contact keeps us from going there.
 fn is_public(address: IpAddr) -> bool {
     let network = fetch::NetworkSettings::default();
     fetch::Guard::new(&network, true).check_address(address).is_ok()
+}
+
+/// What to add, for a crawl that nobody answers for.
+pub fn contact_missing() -> Fail {
+    Fail::usage(
+        "who runs this crawl? Site owners must be able to reach you: add --contact me@example.org \
+         (or https://example.org/bot), or set identity.contact; without it only addresses opened \
+         by --allow-net are visited",
+    )
 }
 
 impl Preflight {
@@ -158,11 +176,7 @@ impl Preflight {
             return Ok(());
         }
         if self.needs_contact {
-            return Err(Fail::usage(
-                "who runs this crawl? Site owners must be able to reach you: add --contact \
-                 me@example.org (or https://example.org/bot), or set identity.contact; without \
-                 it only addresses opened by --allow-net are visited",
-            ));
+            return Err(contact_missing());
         }
         let what: Vec<&str> = self.troubles.iter().take(3).map(|(_, why)| why.as_str()).collect();
         let what = what.join("; ");

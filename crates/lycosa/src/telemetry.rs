@@ -16,6 +16,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use types::Timestamp;
 
+use crate::settings::layers::SettingsError;
+
 /// stderr, shared with a progress bar.
 #[derive(Debug, Clone, Default)]
 pub struct Stderr {
@@ -79,8 +81,9 @@ pub fn start(loudness: Loudness, logs: Option<&Path>, stderr: &Stderr) -> anyhow
         )
     };
     let filter = |default: &str| match std::env::var("LYCOSA_LOG") {
-        Ok(text) => EnvFilter::try_new(&text)
-            .with_context(|| format!("LYCOSA_LOG={text}: write it as info or engine=debug,info")),
+        Ok(text) => EnvFilter::try_new(full_names(&text)).map_err(|error| {
+            SettingsError(format!("LYCOSA_LOG={text}: {error}; write info or engine=debug,info"))
+        }),
         Err(_) => Ok(EnvFilter::new(default)),
     };
     let quiet = if loudness.quiet { "error".to_owned() } else { ours(level) };
@@ -107,4 +110,53 @@ pub fn start(loudness: Loudness, logs: Option<&Path>, stderr: &Stderr) -> anyhow
     };
     tracing_subscriber::registry().with(human).with(machine).init();
     Ok(())
+}
+
+/// Our crates by the names they have in the tree.
+const CRATES: [&str; 10] =
+    ["engine", "fetch", "frontier", "local", "page", "ports", "robots", "simweb", "types", "warc"];
+
+/// `engine=debug` as people write it becomes `lycosa_engine=debug`, as the lines are marked.
+fn full_names(text: &str) -> String {
+    let mut out = String::new();
+    let mut depth = 0_u32;
+    // Commas part directives, but not those between the fields of a span: `a[b{c=1,d=2}]=debug`.
+    let directives = text.split(|c| {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    });
+    for (n, directive) in directives.enumerate() {
+        let directive = directive.trim();
+        let end = directive.find([':', '=', '[']).unwrap_or(directive.len());
+        let comma = if n > 0 { "," } else { "" };
+        let prefix = if CRATES.contains(&&directive[..end]) { "lycosa_" } else { "" };
+        out.push_str(comma);
+        out.push_str(prefix);
+        out.push_str(directive);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_crates_may_be_called_by_their_short_names() {
+        for (text, want) in [
+            ("debug", "debug"),
+            ("engine=debug,info", "lycosa_engine=debug,info"),
+            ("info, engine::life=trace", "info,lycosa_engine::life=trace"),
+            ("frontier", "lycosa_frontier"),
+            ("lycosa_engine=debug,hyper=info", "lycosa_engine=debug,hyper=info"),
+            ("fetch[x{a=1,local=2}]=debug,off", "lycosa_fetch[x{a=1,local=2}]=debug,off"),
+            ("", ""),
+        ] {
+            assert_eq!(full_names(text), want, "{text}");
+        }
+    }
 }

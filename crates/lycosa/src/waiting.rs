@@ -3,9 +3,11 @@
 //! Never silent: what is deferred has a reason that names the rule and the value. It is computed
 //! from the state, by `explain`, and counted for the report.
 
+use std::time::Duration;
+
 use ports::shard_store::{HostRow, RefillWant, SiteState};
 use ports::{PortResult, RobotsEntry, ShardStore};
-use types::{HostKey, HostState, Origin, QueueKey, Record, Timestamp};
+use types::{Fault, HostKey, HostState, HumanDuration, Origin, QueueKey, Record, Timestamp};
 
 use crate::settings::Settings;
 
@@ -51,10 +53,7 @@ pub fn reason(
     now: Timestamp,
 ) -> Why {
     if let Some(due) = record.due.filter(|due| *due > now) {
-        let max = settings.fetch.attempts_max;
-        let sentence =
-            format!("attempt {} of {max} failed; the next one is due at {due}", record.attempts);
-        return why("retry", sentence);
+        return why("retry", retry(record, facts, settings, due));
     }
     let Some(facts) = facts else {
         return why("queued", "its turn has not come".to_owned());
@@ -89,20 +88,87 @@ pub fn reason(
     by_host(host, &facts.row.state, settings, now)
 }
 
+/// What failed, which attempt it was, and what the next one waits for.
+///
+/// The record keeps the latest answer but no fault without one; that is with the host, which
+/// forgets it after a good answer.
+fn retry(
+    record: &Record,
+    facts: Option<&HostFacts>,
+    settings: &Settings,
+    due: Timestamp,
+) -> String {
+    let host_fault = facts.and_then(|facts| facts.row.state.last_fault.as_ref());
+    let wait = retry_wait(record.attempts, settings);
+    let last = record.last.as_deref().filter(|last| is_failure(last.answer.status));
+    // An answer is the attempt's own if it was the first one, or if the next is due by it, or if
+    // the host has not failed in another way since.
+    let last = last.filter(|last| {
+        record.attempts == 1
+            || due == last.at + wait
+            || matches!(host_fault, None | Some(Fault::Status(_)))
+    });
+    let fault = match (last, host_fault) {
+        (Some(last), _) => Fault::Status(last.answer.status).to_string(),
+        (None, Some(fault)) => fault.to_string(),
+        (None, None) => "no answer".to_owned(),
+    };
+    let asked = last.map(|last| due.since(last.at)).filter(|asked| *asked > wait);
+    let rule = match asked {
+        Some(asked) => format!("the server asked for {} (Retry-After)", rounded(asked)),
+        None => format!(
+            "fetch.retry_delay = {}, four times as long after each attempt: {}",
+            settings.fetch.retry_delay,
+            HumanDuration(wait)
+        ),
+    };
+    let (n, max) = (record.attempts, settings.fetch.attempts_max);
+    format!(
+        "attempt {n} of fetch.attempts_max = {max} failed: {fault}; {rule}; the next one is due at \
+         {due}"
+    )
+}
+
+/// The least wait after so many failed attempts; `types::Record::settle` is the rule.
+fn retry_wait(attempts: u8, settings: &Settings) -> Duration {
+    let times = 4_u32.pow(u32::from(attempts.saturating_sub(1)).min(8));
+    settings.fetch.retry_delay.get().saturating_mul(times)
+}
+
+/// An answer that speaks of the server's health and not of the page.
+pub const fn is_failure(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500..)
+}
+
+/// Whole seconds, where there are any.
+fn rounded(span: Duration) -> HumanDuration {
+    match span.as_secs() {
+        0 => HumanDuration(span),
+        _ => HumanDuration::from_secs(span.as_secs_f64().round() as u64),
+    }
+}
+
 fn by_host(host: &HostKey, state: &HostState, settings: &Settings, now: Timestamp) -> Why {
     let fault = state.last_fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
     let until = state.not_before;
     if state.parked && until > now {
-        let sentence =
-            format!("{host} failed {} times in a row{fault}; parked until {until}", state.faults);
+        let after = settings.politeness.park_after;
+        let sentence = format!(
+            "politeness.park_after = {after}: {host} failed {} times in a row{fault}; parked until \
+             {until}",
+            state.faults
+        );
         return why("parked", sentence);
     }
     if until > now + settings.crawl.patience.get() {
         return why("pause", format!("{host} is not visited before {until}{fault}"));
     }
     if state.faults > 0 {
-        let sentence =
-            format!("{host} failed {} times in a row{fault}; next visit {until}", state.faults);
+        let sentence = format!(
+            "{host} failed {} times in a row{fault}; its pause is doubled each time, up to \
+             politeness.backoff_max = {}; next visit {until}",
+            state.faults, settings.politeness.backoff_max
+        );
         return why("backoff", sentence);
     }
     why("queued", "its turn has not come".to_owned())
@@ -112,7 +178,8 @@ fn by_host(host: &HostKey, state: &HostState, settings: &Settings, now: Timestam
 mod tests {
     use super::*;
     use ports::robots_entry::RobotsAccess;
-    use types::{CrawlUrl, Discovery, Fault};
+    use types::outcome::{Answer, Failure};
+    use types::{CrawlUrl, Discovery, Outcome};
 
     fn at(secs: u64) -> Timestamp {
         Timestamp::from_secs(secs)
@@ -142,7 +209,7 @@ mod tests {
         (retried.due, retried.attempts) = (Some(at(1_010)), 1);
         let (class, sentence) = say(&retried, &calm);
         assert_eq!(class, "retry");
-        assert!(sentence.starts_with("attempt 1 of 3 failed"), "{sentence}");
+        assert!(sentence.starts_with("attempt 1 of fetch.attempts_max = 3 failed"), "{sentence}");
 
         let full = facts(HostState { pages: 100_000, ..HostState::default() });
         let (class, sentence) = say(&record(), &full);
@@ -158,6 +225,7 @@ mod tests {
         };
         let (class, sentence) = say(&record(), &facts(parked));
         assert_eq!(class, "parked");
+        assert!(sentence.starts_with("politeness.park_after = 8: a.test failed"), "{sentence}");
         assert!(sentence.contains("8 times in a row (the server answered 503)"), "{sentence}");
 
         let mut silent = calm.clone();
@@ -172,5 +240,43 @@ mod tests {
         let (class, sentence) = say(&record(), &silent);
         assert_eq!(class, "robots-unreachable");
         assert!(sentence.contains("(no connection), asked 2 times"), "{sentence}");
+    }
+
+    #[test]
+    fn a_retry_names_its_fault_its_attempt_and_what_it_waits_for() {
+        let settings = Settings::default();
+        // As a visit is settled: the record by the rules of `types`, the host by its last fault.
+        let failed = |record: &mut Record, secs: u64, fault: Fault, retry_after: Option<u64>| {
+            let answer = match fault {
+                Fault::Status(status) => Some(Answer { status, ..Answer::default() }),
+                _ => None,
+            };
+            let retry_after = retry_after.map(Duration::from_secs);
+            let outcome = Outcome::Failed(Failure { fault: fault.clone(), retry_after, answer });
+            record.settle(&outcome, at(secs), crate::wiring::retry(&settings));
+            let host = HostState { last_fault: Some(fault), faults: 1, ..HostState::default() };
+            reason(record, Some(&facts(host)), &settings, at(secs)).sentence
+        };
+        let mut url = record();
+        assert_eq!(
+            failed(&mut url, 1_000, Fault::Status(503), None),
+            "attempt 1 of fetch.attempts_max = 3 failed: the server answered 503; \
+             fetch.retry_delay = 10s, four times as long after each attempt: 10s; the next one is \
+             due at 1970-01-01T00:16:50Z"
+        );
+        // What the server asked for, where that is longer.
+        let mut asked = record();
+        let sentence = failed(&mut asked, 1_000, Fault::Status(429), Some(120));
+        assert!(sentence.contains("answered 429; the server asked for 2m (Retry-After)"));
+        let sentence = failed(&mut asked, 2_000, Fault::Status(503), Some(60));
+        assert!(sentence.contains("attempt 2 of"), "{sentence}");
+        assert!(sentence.contains("answered 503; the server asked for 1m"), "{sentence}");
+        // A fault without an answer, after one with: the old answer is not blamed.
+        let sentence = failed(&mut url, 1_010, Fault::Timeout("first byte".into()), None);
+        assert!(sentence.contains("attempt 2 of"), "{sentence}");
+        assert!(
+            sentence.contains("failed: time limit reached: first byte; fetch.retry_delay = 10s")
+        );
+        assert!(sentence.contains("each attempt: 40s; the next one is due at"), "{sentence}");
     }
 }

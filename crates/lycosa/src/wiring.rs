@@ -27,17 +27,36 @@ pub struct Net {
 
 /// Must be called inside of the runtime.
 pub fn net(settings: &Settings, clock: SteadyClock) -> Result<Net, fetch::Error> {
-    let guard = Arc::new(Guard::new(&settings.network, settings.identity.contact.is_some()));
+    let guard = guard(settings);
     let resolver = DnsResolver::new(&settings.dns, Arc::clone(&guard), Arc::new(clock))?;
-    let fetcher = HttpFetcher::new(&FetcherOptions {
+    let fetcher = fetcher(settings, guard, clock)?;
+    Ok(Net { resolver: Arc::new(resolver), fetcher: Arc::new(fetcher) })
+}
+
+fn guard(settings: &Settings) -> Arc<Guard> {
+    Arc::new(Guard::new(&settings.network, settings.identity.contact.is_some()))
+}
+
+fn fetcher(
+    settings: &Settings,
+    guard: Arc<Guard>,
+    clock: SteadyClock,
+) -> Result<HttpFetcher, fetch::Error> {
+    HttpFetcher::new(&FetcherOptions {
         network: settings.network.clone(),
         fetch: settings.fetch.clone(),
         user_agent: settings.identity.header(),
         robots_bytes_max: settings.robots.bytes_max,
         guard,
         clock: Arc::new(clock),
-    })?;
-    Ok(Net { resolver: Arc::new(resolver), fetcher: Arc::new(fetcher) })
+    })
+}
+
+/// Whether a crawl could begin with these settings: what they name is read, and nothing is asked
+/// of the network. The system's name servers are no setting, so they are left out.
+pub fn check(settings: &Settings) -> Result<(), fetch::Error> {
+    let clock = SteadyClock::start(types::Timestamp::ZERO);
+    fetcher(settings, guard(settings), clock).map(|_| ())
 }
 
 /// The books of all shards, opened. They have not settled their past: `engine::open` does.

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use crate::exit::{Exit, Fail, Outcome};
 use crate::settings::layers::Layers;
 use crate::settings::render;
+use crate::wiring;
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
@@ -46,7 +47,7 @@ pub fn run(command: ConfigCommand) -> Outcome {
         ConfigCommand::Check { file } => {
             let mut layers = Layers::default();
             layers.add_file(&file)?;
-            layers.finish()?;
+            wiring::check(&layers.finish()?.settings)?;
             writeln!(stdout, "{}: ok", file.display())?;
         }
     }
@@ -74,5 +75,6 @@ fn show(args: &ShowArgs) -> Result<String, Fail> {
         layers.add_pair(pair)?;
     }
     let resolved = layers.finish()?;
+    wiring::check(&resolved.settings)?;
     Ok(if args.json { render::shown_json(&resolved) } else { render::shown(&resolved) })
 }

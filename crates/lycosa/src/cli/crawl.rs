@@ -13,6 +13,7 @@ use crate::exit::{Exit, Fail, Outcome};
 use crate::seeds;
 use crate::settings::layers::{Layers, Origin, Resolved};
 use crate::settings::{keys, render};
+use crate::wiring;
 
 #[derive(Debug, Args)]
 pub struct CrawlArgs {
@@ -115,7 +116,8 @@ fn go(
     output: OutputFlags,
 ) -> Outcome {
     if flags.dry_run {
-        return dry_run(&dir, &resolved, &seeds);
+        wiring::check(&resolved.settings)?;
+        return dry_run(&dir, &resolved, &seeds, output.json);
     }
     let changes = changes(&dir, &resolved)?;
     let plan = Plan { dir, resolved, seeds, output, changes, stay: false };
@@ -144,9 +146,22 @@ fn changes(dir: &Dir, resolved: &Resolved) -> Result<Vec<String>, Fail> {
 }
 
 /// Says what would be done.
-fn dry_run(dir: &Dir, resolved: &Resolved, seeds: &[CrawlUrl]) -> Outcome {
+fn dry_run(dir: &Dir, resolved: &Resolved, seeds: &[CrawlUrl], json: bool) -> Outcome {
     let mut out = std::io::stdout().lock();
     let settings = &resolved.settings;
+    if json {
+        let plan = serde_json::json!({
+            "event": "dry-run",
+            "directory": dir.root().display().to_string(),
+            "resume": dir.is_crawl(),
+            "seeds": seeds.iter().map(CrawlUrl::as_str).collect::<Vec<_>>(),
+            "user_agent": settings.identity.header(),
+            "settings": render::shown_values(resolved),
+        });
+        writeln!(out, "{plan}")?;
+        out.flush()?;
+        return Ok(Exit::Done);
+    }
     let scope = settings.crawl.scope.as_str();
     let does = if dir.is_crawl() { "resume" } else { "begin" };
     writeln!(out, "would {does} the crawl in {}", dir.root().display())?;

@@ -31,7 +31,7 @@ pub struct DemoArgs {
     /// Where the crawl is kept; a new temporary folder by default
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Serve /metrics and /status, also after the end, until Ctrl-C
+    /// Serve /metrics and /status, also after the end, until Ctrl-C or SIGTERM
     #[arg(
         long,
         value_name = "ADDR",
@@ -117,6 +117,16 @@ impl Web {
         Ok(Self { child, ready, folder: folder.to_owned() })
     }
 
+    /// Ends it and removes what it wrote: there was no crawl to tell of. A folder with nothing
+    /// else in it goes as well.
+    fn clear_away(self) {
+        let folder = self.folder.clone();
+        drop(self);
+        // What kept the crawl from beginning is told; that a file stays is not worth a word.
+        let _ = std::fs::remove_dir_all(&folder)
+            .and_then(|()| folder.parent().map_or(Ok(()), std::fs::remove_dir));
+    }
+
     /// Ends it and reads what it saw.
     fn stop(mut self) -> anyhow::Result<Vec<Entry>> {
         drop(self.child.stdin.take());
@@ -168,7 +178,15 @@ pub fn run(args: &DemoArgs) -> Outcome {
         stay: args.serve.is_some(),
     };
     super::block_on(async {
-        let ended = Box::pin(crawl::crawl(&plan, &stderr)).await?;
+        let ended = match Box::pin(crawl::crawl(&plan, &stderr)).await {
+            Ok(ended) => ended,
+            Err(fail) => {
+                if !plan.dir.is_crawl() {
+                    web.clear_away();
+                }
+                return Err(fail);
+            }
+        };
         let world = World::new(spec.with_ports(web.ready.http, web.ready.https, web.ready.closed));
         let entries = web.stop()?;
         if speaks {

@@ -65,18 +65,16 @@ async fn fetch(args: &FetchArgs, settings: &Settings) -> Outcome {
     preflight(std::slice::from_ref(&url), net.resolver.clone(), settings).await.verdict()?;
     let visitor = Visitor { net, clock, settings };
 
-    let (group, robots) = visitor.robots(&url).await?;
+    let rules = visitor.robots(&url).await?;
+    let group = rules.group();
     let verdict = group.judge(url.path_and_query());
-    let robots = match verdict.rule {
-        Some(rule) if !verdict.allowed && settings.robots.obey => {
-            return Err(Fail::failure(format!(
-                "robots.txt forbids {url}, line {}: `{}`; --ignore-robots is for your own sites",
-                rule.line, rule.text
-            )));
-        }
-        Some(rule) => format!("{robots}, line {}: `{}`", rule.line, rule.text),
-        None => format!("{robots}, no rule matches"),
-    };
+    if let Some(rule) = verdict.rule.filter(|_| !verdict.allowed && settings.robots.obey) {
+        return Err(Fail::failure(format!(
+            "robots.txt forbids {url}, line {}: `{}`; --ignore-robots is for your own sites",
+            rule.line, rule.text
+        )));
+    }
+    let robots = rules.verdict(verdict);
     let pause = settings.politeness.delay.get();
     let asked = group.crawl_delay().map_or(Duration::ZERO, Duration::from_secs_f64);
     if asked > pause {
@@ -183,8 +181,8 @@ impl Visitor<'_> {
         Ok((address, self.net.fetcher.fetch(request, &mut |_| ()).await))
     }
 
-    /// The rules for us at this URL's origin, and how we know them.
-    async fn robots(&self, url: &CrawlUrl) -> Result<(Group, String), Fail> {
+    /// The rules for us at this URL's origin.
+    async fn robots(&self, url: &CrawlUrl) -> Result<Rules, Fail> {
         let canon = Canon::new(&self.settings.url);
         let parse = |text: &str| canon.parse(text).map_err(Fail::failure);
         let mut at = parse(&format!("{}/robots.txt", url.origin()))?;
@@ -207,21 +205,66 @@ impl Visitor<'_> {
         self.judge(Reply::TooManyRedirects, &[], &at)
     }
 
-    fn judge(&self, reply: Reply, body: &[u8], at: &CrawlUrl) -> Result<(Group, String), Fail> {
+    fn judge(&self, reply: Reply, body: &[u8], at: &CrawlUrl) -> Result<Rules, Fail> {
         match Access::of(reply) {
             Access::Parse => {
                 let bytes_max = self.settings.robots.bytes_max.as_len();
                 let robots = Robots::parse_limited(body, bytes_max);
                 let group = robots.group(&self.settings.identity.product);
-                Ok((group, format!("allowed by {at}")))
+                Ok(Rules::Read { group, at: at.clone() })
             }
-            Access::AllowAll => Ok((Group::default(), format!("allowed: there is no {at}"))),
+            Access::AllowAll => Ok(Rules::Absent { at: at.clone() }),
             Access::Unreachable if !self.settings.robots.obey => {
-                Ok((Group::default(), format!("not obeyed, and unreachable at {at}")))
+                Ok(Rules::Unreachable { at: at.clone() })
             }
             Access::Unreachable => Err(Fail::failure(format!(
                 "{at} is unreachable, so nothing may be fetched there; try again later"
             ))),
+        }
+    }
+}
+
+/// What an origin's robots.txt came to, and where it was asked for last.
+enum Rules {
+    Read {
+        group: Group,
+        at: CrawlUrl,
+    },
+    Absent {
+        at: CrawlUrl,
+    },
+    /// Only met where robots.txt is not obeyed.
+    Unreachable {
+        at: CrawlUrl,
+    },
+}
+
+impl Rules {
+    fn group(&self) -> Group {
+        match self {
+            Self::Read { group, .. } => group.clone(),
+            Self::Absent { .. } | Self::Unreachable { .. } => Group::default(),
+        }
+    }
+
+    /// The verdict that let the visit happen, in words.
+    fn verdict(&self, verdict: robots::Verdict<'_>) -> String {
+        match (self, verdict.rule) {
+            (Self::Read { at, .. }, Some(rule)) => {
+                let robots::RuleText { line, text } = rule;
+                if verdict.allowed {
+                    format!("allowed by {at}, line {line}: `{text}`")
+                } else {
+                    format!(
+                        "forbidden by {at}, line {line}: `{text}`; ignored (robots.obey = false)"
+                    )
+                }
+            }
+            (Self::Read { at, .. }, None) => format!("allowed by {at}, no rule matches"),
+            (Self::Absent { at }, _) => format!("allowed: there is no {at}"),
+            (Self::Unreachable { at }, _) => {
+                format!("unreachable at {at}; ignored (robots.obey = false)")
+            }
         }
     }
 }

@@ -4,11 +4,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use ports::ShardStore;
 use types::{Canon, Timestamp};
 
 use crate::crawl::control::{self, Answer, Ask};
 use crate::crawl::explain_in;
-use crate::dir::Dir;
+use crate::dir::{Dir, HeldDir};
 use crate::exit::{Exit, Fail, Outcome};
 use crate::explain::Explanation;
 use crate::settings::layers::{Layers, Resolved};
@@ -43,9 +44,9 @@ pub fn status(args: &StatusArgs) -> Outcome {
             other => return Err(unexpected(&other)),
         }
     } else {
-        let held = dir.hold()?;
+        let held = dir.hold_to_look()?;
         let mut standings = Vec::new();
-        for mut store in wiring::stores(&held.dir, &held.mark)? {
+        for mut store in stores(&held)? {
             standings.push(ShardStanding::read(&mut *store, true)?);
         }
         Status { archive_bytes: archive_bytes(&dir), ..Status::of(standings) }
@@ -85,18 +86,30 @@ pub fn explain(args: &ExplainArgs) -> Outcome {
 }
 
 fn explain_at_rest(dir: &Dir, text: &str) -> Result<Explanation, Fail> {
-    let held = dir.hold()?;
+    let held = dir.hold_to_look()?;
     let resolved = kept_settings(dir)?;
     let settings = &resolved.settings;
     let canon = Canon::new(&settings.url);
     let url = canon.parse(text).map_err(Fail::failure)?;
-    let mut stores = wiring::stores(dir, &held.mark)?;
+    let mut stores = stores(&held)?;
     let mut seeds = Vec::new();
     for store in &mut stores {
         seeds.append(&mut store.seeds()?);
     }
     let now = Timestamp::from(std::time::SystemTime::now());
     Ok(explain_in(&mut stores, &url, &held.mark, settings, &seeds, now)?)
+}
+
+/// The stores, to look at. Opening one writes: what the last process left is mended first.
+fn stores(held: &HeldDir) -> Result<Vec<Box<dyn ShardStore>>, Fail> {
+    wiring::stores(&held.dir, &held.mark).map_err(|error| {
+        // The cause has come through the store's engine, so that only its words are left.
+        let kinds = ["Permission denied", "Read-only file system"];
+        if kinds.iter().any(|kind| error.cause.contains(kind)) {
+            return held.dir.unwritable_to_look(error);
+        }
+        Fail::from(error)
+    })
 }
 
 /// The settings of the crawl's last run.

@@ -58,9 +58,15 @@ const LINE_BYTES_MAX: u64 = 64 << 20;
 /// An input with what every tool echoes.
 #[derive(Deserialize)]
 struct Line<T> {
+    #[serde(default, deserialize_with = "given")]
     id: Option<Json>,
     #[serde(flatten)]
     ask: T,
+}
+
+/// An id that is there, also when it is `null`: whoever sends one gets it back.
+fn given<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(input).map(Some)
 }
 
 #[derive(Serialize)]
@@ -259,6 +265,17 @@ mod tests {
         assert_eq!((&lines[3]["id"], &lines[3]["url"]), (&"x".into(), &Json::Null));
         assert!(lines[3]["error"].as_str().unwrap().contains("ftp"));
         assert_eq!(lines[5]["url"], "http://a.test/b");
+    }
+
+    #[test]
+    fn an_id_comes_back_whatever_it_is() {
+        for id in ["null", "7", "\"x\"", "[1]", "{\"a\":null}"] {
+            let out = canonicalized(&format!("{{\"id\":{id},\"url\":\"http://a.test\"}}"));
+            assert!(out.starts_with(&format!("{{\"id\":{id},\"url\"")), "{out}");
+            let out = canonicalized(&format!("{{\"id\":{id}}}"));
+            assert!(out.starts_with(&format!("{{\"id\":{id},\"error\"")), "{out}");
+        }
+        assert!(!canonicalized("{\"url\":\"http://a.test\"}").contains("id"));
     }
 
     #[test]

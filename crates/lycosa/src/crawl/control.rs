@@ -116,7 +116,7 @@ pub fn ask(dir: &Dir, ask: &Ask) -> anyhow::Result<Answer> {
     let path = dir.control();
     let folder = std::fs::File::open(dir.state()).context("open the state folder")?;
     let mut stream = UnixStream::connect(short(&path, &folder))
-        .with_context(|| format!("ask the crawl over {}", path.display()))?;
+        .with_context(|| format!("ask the crawl over {}, as its owner may", path.display()))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut text = serde_json::to_string(ask)?;
     text.push('\n');

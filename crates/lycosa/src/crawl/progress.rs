@@ -1,7 +1,7 @@
 //! What do people see while a crawl runs?
 //!
 //! On a terminal a line that moves; elsewhere one plain line now and then; with `--json` JSON
-//! lines on stdout. Nothing with `--quiet`.
+//! lines on stdout. `--quiet` leaves nothing for people.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ enum Form {
 #[derive(Debug, Clone)]
 pub struct Progress {
     form: Form,
+    quiet: bool,
     bar: Option<ProgressBar>,
     stderr: Stderr,
 }
@@ -63,7 +64,7 @@ impl Progress {
             stderr.around(bar.clone());
             bar
         });
-        Self { form, bar, stderr: stderr.clone() }
+        Self { form, quiet: flags.quiet, bar, stderr: stderr.clone() }
     }
 
     /// Tells how things stand until the task is ended.
@@ -128,7 +129,7 @@ impl Progress {
 
     /// A line for people.
     pub fn say(&self, line: &str) {
-        if self.form != Form::Silent {
+        if !self.quiet {
             self.stderr.say(line);
         }
     }

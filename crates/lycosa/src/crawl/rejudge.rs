@@ -3,10 +3,11 @@
 //! A fingerprint of the rules lies in the state. When it differs, refused URLs go back into their
 //! queues, where the gate judges them anew; URLs that are queued are judged at their turn in any
 //! case. Links that were never accepted, because the old scope left them out, are read again from
-//! the archive's metadata records.
+//! the archive's metadata records; pages that are not in the archive are counted and told.
 //!
 //! The fingerprint is renewed last: a crash in between repeats the work, which changes nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,13 +15,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use engine::{Books, Opened};
 use frontier::Scope;
-use ports::shard_store::Rejudge;
+use ports::shard_store::{Rejudge, ScanCursor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+use types::record::LastVisit;
 use types::{CrawlUrl, Timestamp};
 
-use crate::dir::Dir;
+use super::counted;
+use crate::dir::{Dir, Mark};
 use crate::settings::Settings;
+use crate::wiring;
 
 const NOTE: &str = "rules";
 
@@ -73,35 +77,120 @@ pub struct Change {
     old: Option<Rules>,
     /// Links of the archive that the new scope takes.
     links: Option<PathBuf>,
+    beyond: Beyond,
 }
 
 /// What was done.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Done {
     pub rejudged: u64,
     pub offered: usize,
     pub accepted: usize,
+    pub beyond: Beyond,
+}
+
+/// Pages whose links cannot be read again.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Beyond {
+    /// They were visited while nothing was archived.
+    unarchived: u64,
+    /// Their files are not there any more.
+    moved_away: u64,
+    files: BTreeSet<String>,
+}
+
+impl Beyond {
+    pub const fn pages(&self) -> u64 {
+        self.unarchived + self.moved_away
+    }
+
+    /// What cannot be judged again and why; none if everything can.
+    pub fn sentence(&self) -> Option<String> {
+        if self.pages() == 0 {
+            return None;
+        }
+        let mut why = Vec::new();
+        if self.unarchived > 0 {
+            why.push(format!("{} not archived (archive.enabled = false)", self.unarchived));
+        }
+        if let Some(file) = self.files.first() {
+            let files = counted(self.files.len() as u64, "missing archive file");
+            why.push(format!("{} in {files}, such as {file}", self.moved_away));
+        }
+        Some(format!(
+            "the links of {} cannot be judged again by the new rules ({}); what is linked from \
+             there alone stays out, unless you add it as a seed",
+            counted(self.pages(), "page"),
+            why.join("; ")
+        ))
+    }
+
+    /// Looks at every page that has been visited.
+    fn find(
+        dir: &Dir,
+        mark: &Mark,
+        books: &mut [Books],
+        settings: &Settings,
+    ) -> anyhow::Result<Self> {
+        let mut beyond = Self::default();
+        for (shard, books) in (0..).zip(books) {
+            let names = wiring::archive_names(mark, settings, shard)?;
+            // Every page asks, few files answer.
+            let mut there: BTreeMap<u32, bool> = BTreeMap::new();
+            let mut cursor = ScanCursor::default();
+            while !cursor.done {
+                for record in books.store.records(&mut cursor, STEP)? {
+                    let Some(last) = record.last.filter(|last| has_links(last)) else { continue };
+                    let Some(place) = last.warc else {
+                        beyond.unarchived += 1;
+                        continue;
+                    };
+                    let name = || names.file_name(place.file);
+                    let exists = || dir.archive().join(name()).exists();
+                    if !*there.entry(place.file).or_insert_with(exists) {
+                        beyond.moved_away += 1;
+                        beyond.files.insert(name());
+                    }
+                }
+            }
+        }
+        Ok(beyond)
+    }
+}
+
+/// Records read in one go.
+const STEP: usize = 4_096;
+
+/// Whether there was a link on it that the new rules could take.
+fn has_links(last: &LastVisit) -> bool {
+    (last.answer.links > 0 && !last.answer.nofollow) || last.target_refused.is_some()
 }
 
 impl Change {
     /// Compares the rules with those of the last run, and reads the archive if the scope differs.
-    pub fn find(dir: &Dir, books: &mut [Books], settings: &Settings) -> anyhow::Result<Self> {
+    pub fn find(
+        dir: &Dir,
+        mark: &Mark,
+        books: &mut [Books],
+        settings: &Settings,
+    ) -> anyhow::Result<Self> {
         let rules = Rules::of(settings);
         let Some(first) = books.first_mut() else { anyhow::bail!("a crawl has a shard") };
         // A note that cannot be read is one of another time: everything is judged again.
         let noted = first.store.note(NOTE)?;
         let old = noted.map(|bytes| serde_json::from_slice(&bytes).unwrap_or_default());
-        let links = match &old {
-            Some(old) if rules.scope_differs(old) => Some(read_links(dir, books, settings)?),
-            _ => None,
-        };
-        Ok(Self { rules, old, links })
+        let mut change = Self { rules, old, links: None, beyond: Beyond::default() };
+        if change.old.as_ref().is_some_and(|old| change.rules.scope_differs(old)) {
+            change.links = Some(read_links(dir, books, settings)?);
+            change.beyond = Beyond::find(dir, mark, books, settings)?;
+        }
+        Ok(change)
     }
 
     /// Puts back what was refused and offers the links; says what was done, if anything.
     pub fn apply(self, opened: &mut Opened, now: Timestamp) -> anyhow::Result<Option<Done>> {
         let changed = self.old.as_ref().is_some_and(|old| *old != self.rules);
-        let mut done = Done::default();
+        let mut done = Done { beyond: self.beyond, ..Done::default() };
         if let Some(old) = &self.old
             && changed
         {

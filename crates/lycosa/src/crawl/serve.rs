@@ -1,4 +1,4 @@
-//! `--serve`: `/metrics` for Prometheus and `/status` for people, while a crawl runs.
+//! `--serve`: `/metrics` for Prometheus and `/status` as JSON, while a crawl runs.
 //!
 //! Loopback needs no token; any other address does, which the settings see to.
 

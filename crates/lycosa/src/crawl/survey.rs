@@ -32,6 +32,7 @@ pub struct Survey {
     /// Every record was looked at.
     pub complete: bool,
     pub records: u64,
+    /// The server gave a page of its own.
     pub fetched: u64,
     pub moved: u64,
     /// The server said that there is nothing (4xx).
@@ -46,14 +47,21 @@ pub struct Survey {
     pub skipped_total: u64,
 }
 
+/// What one host gave. The numbers of URLs have the names that they have for all hosts together,
+/// and count the same.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct HostReport {
     pub host: String,
     pub known: u64,
     pub fetched: u64,
+    pub moved: u64,
+    pub gone: u64,
     pub waiting: u64,
     pub refused: u64,
+    pub dead_letters: u64,
+    /// Answers, those of failed attempts included.
     pub pages: u64,
+    /// The same with robots.txt and what was never answered.
     pub requests: u64,
     /// Smallest pause before a request, by the socket's times.
     pub gap_min_ms: Option<u64>,
@@ -133,9 +141,13 @@ impl Walk<'_> {
         report.known += 1;
         let skipped: Option<(String, String)> = match &record.state {
             State::Parsed => {
-                report.fetched += 1;
-                let moved = record.last.as_ref().is_some_and(|last| last.moved_to.is_some());
-                *(if moved { &mut self.survey.moved } else { &mut self.survey.fetched }) += 1;
+                if record.last.as_ref().is_some_and(|last| last.moved_to.is_some()) {
+                    report.moved += 1;
+                    self.survey.moved += 1;
+                } else {
+                    report.fetched += 1;
+                    self.survey.fetched += 1;
+                }
                 None
             }
             State::Queued => {
@@ -150,11 +162,12 @@ impl Walk<'_> {
                 Some((class, refusal.to_string()))
             }
             State::Retired(Retirement::Gone(_)) => {
-                report.fetched += 1;
+                report.gone += 1;
                 self.survey.gone += 1;
                 None
             }
             State::Retired(dead @ Retirement::DeadLetter { fault, .. }) => {
+                report.dead_letters += 1;
                 let name = fault.name().to_owned();
                 *self.survey.dead_letters.entry(name.clone()).or_default() += 1;
                 Some((format!("dead letter: {name}"), dead.to_string()))

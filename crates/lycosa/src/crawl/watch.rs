@@ -49,6 +49,14 @@ pub fn signals(
     }))
 }
 
+/// Waits until somebody wants an end, when nothing is left to finish. Signals are heard from the
+/// call on, not from the first poll.
+pub fn stop_wish() -> std::io::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move { either(&mut interrupt, &mut terminate).await })
+}
+
 async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
     tokio::select! {
         _ = interrupt.recv() => {}

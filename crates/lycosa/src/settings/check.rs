@@ -21,8 +21,9 @@ impl Settings {
         let bad = |key, why: String| Err(BadSetting { key, why });
         self.check_built()?;
         if let Err(why) = frontier::Scope::new(&self.crawl) {
-            let key = if why.contains("exclude") { "crawl.exclude" } else { "crawl.include" };
-            return bad(key, why);
+            let keys = ["crawl.include", "crawl.exclude"];
+            let key = keys.into_iter().find(|key| why.starts_with(&format!("{key}: ")));
+            return bad(key.unwrap_or("crawl.scope"), why);
         }
         if self.crawl.concurrency == 0 {
             return bad("crawl.concurrency", "must be at least 1".to_owned());
@@ -85,6 +86,7 @@ impl Settings {
             (self.recrawl.budget.is_some(), "recrawl.budget", "none"),
             (self.render.mode != RenderMode::Never, "render.mode", "never"),
             (!self.fetch.proxies.is_empty(), "fetch.proxies", "[]"),
+            (self.fetch.http2, "fetch.http2", "false"),
             (self.archive.compression != Compression::Gzip, "archive.compression", "gzip"),
         ];
         for (wanted, key, off) in later {

@@ -223,13 +223,21 @@ impl Layers {
 
     /// Puts everything together.
     pub fn finish(self) -> Result<Resolved> {
-        let tree = self.tree;
-        let mut settings = Settings::deserialize(tree.clone())
-            .map_err(|error| SettingsError(error.message().to_owned()))?;
-        for path in &mut settings.network.tls_ca {
-            // The crawl may be resumed from another folder.
-            *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
+        let mut tree = self.tree;
+        // The crawl may be resumed from another folder, so the file in its directory must not
+        // hold paths that begin where we are now.
+        if let Some(Value::Array(paths)) =
+            tree.get_mut("network").and_then(|table| table.get_mut("tls_ca"))
+        {
+            for path in paths {
+                let whole = path.as_str().and_then(|path| std::path::absolute(path).ok());
+                if let Some(whole) = whole.as_deref().and_then(Path::to_str) {
+                    *path = Value::from(whole);
+                }
+            }
         }
+        let settings = Settings::deserialize(tree.clone())
+            .map_err(|error| SettingsError(error.message().to_owned()))?;
         let resolved = Resolved { tree, origins: self.origins, settings };
         match resolved.settings.check() {
             Ok(()) => Ok(resolved),
@@ -277,6 +285,10 @@ fn why(key: &Key, message: &str) -> String {
         }
         Kind::Size if message.starts_with("invalid type") => {
             "write a size in quotes, such as \"15MiB\"".to_owned()
+        }
+        // Serde only knows that neither form fits.
+        Kind::List(of) if **of == Kind::Either && message.contains("untagged") => {
+            "a port is a number up to 65535: write 8080 or \"8000-8999\"".to_owned()
         }
         Kind::Map => "write a table of texts, such as { Accept-Language = \"en\" }".to_owned(),
         _ => message.to_owned(),
@@ -360,10 +372,19 @@ mod tests {
             ("crawl.max_depth=x", "not a whole number"),
             ("network.allow=everything", "write it as 127.0.0.0/8"),
             ("crawl.include=(", "crawl.include (-s): "),
+            ("crawl.exclude=(", "crawl.exclude (-s): "),
+            ("crawl.scope=custom", "crawl.scope (-s): crawl.scope = custom needs crawl.include or"),
             ("search.enabled=true", "search.enabled (-s): not available in this version"),
             ("recrawl.policy=value", "not available in this version"),
             ("archive.compression=zstd", "not available in this version"),
             ("fetch.proxies=http://p.test:1", "not available in this version"),
+            ("fetch.http2=true", "fetch.http2 (-s): not available in this version"),
+            (
+                "network.ports=99999",
+                "network.ports (-s): a port is a number up to 65535: write 8080",
+            ),
+            ("network.ports=80,-1", "a port is a number up to 65535: write 8080"),
+            ("network.ports=80,x", "`x` is not a port: write 8080 or 8000-8999"),
             ("store.fsync=sometimes", "write one of batch, visit, off"),
             ("api.listen=0.0.0.0:1", "api.token"),
         ] {
@@ -382,6 +403,8 @@ mod tests {
         assert!(error("delay = \"1s\"").contains("did you mean politeness.delay?"));
         assert!(error("[politeness]\ndelay = 5").contains("\"5s\""));
         assert!(error("[robots]\nobey = \"yes\"").contains("true or false"));
+        assert!(error("[network]\nports = [80, 99999]").contains("up to 65535"));
+        assert!(error("[network]\nports = [true]").contains("up to 65535"));
         assert!(error("[crawl").contains("x.toml is not TOML"));
         assert!(toml_of("[politeness]\ndelay = 0").is_ok());
     }

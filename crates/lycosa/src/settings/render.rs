@@ -71,17 +71,21 @@ pub fn shown(resolved: &Resolved) -> String {
 
 /// The same as JSON lines.
 pub fn shown_json(resolved: &Resolved) -> String {
-    let mut out = String::new();
-    for key in tables().iter().flat_map(|table| &table.keys) {
-        let value = resolved.value(&key.path).filter(|_| key.path != "api.token");
-        let line = serde_json::json!({
+    shown_values(resolved).iter().map(|value| format!("{value}\n")).collect()
+}
+
+/// Every key with its value and where it came from; secrets are left out.
+pub fn shown_values(resolved: &Resolved) -> Vec<serde_json::Value> {
+    let tables = tables();
+    let keys = tables.iter().flat_map(|table| &table.keys);
+    let values = keys.map(|key| {
+        serde_json::json!({
             "key": key.path,
-            "value": value,
+            "value": resolved.value(&key.path).filter(|_| key.path != "api.token"),
             "origin": resolved.origin(&key.path).to_string(),
-        });
-        let _ = writeln!(out, "{line}");
-    }
-    out
+        })
+    });
+    values.collect()
 }
 
 /// The manual: `docs/configuration.md`.
@@ -215,6 +219,7 @@ mod tests {
             "politeness.delay=7s",
             "crawl.include=a,b",
             "fetch.headers.X-A=\"q",
+            "network.tls_ca=ours.pem",
             "api.listen=127.0.0.1:1",
             "api.token=secret",
         ] {
@@ -223,6 +228,9 @@ mod tests {
         let resolved = layers.finish().unwrap();
         let text = kept_file(&resolved);
         assert!(!text.contains("secret") && !text.contains("listen"));
+        // Whoever resumes may stand in another folder.
+        let ca = std::path::absolute("ours.pem").unwrap();
+        assert!(text.contains(&format!("tls_ca = [{:?}]", ca.display().to_string())), "{text}");
         let again = read_back(&text);
         assert_eq!(again.value("politeness.delay"), resolved.value("politeness.delay"));
         assert_eq!(again.value("crawl.include"), resolved.value("crawl.include"));

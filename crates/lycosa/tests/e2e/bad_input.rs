@@ -65,11 +65,45 @@ fn settings_that_are_not_possible() {
 
 #[test]
 fn a_crawl_without_contact_does_not_go_out() {
-    // An address literal needs no name server, so nothing is asked of the network.
     let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), &["crawl", "http://198.41.0.4/"]).exits(2).says("--contact me@example.org");
-    assert!(!folder.path().join("crawl").exists());
-    run(folder.path(), &["fetch", "http://198.41.0.4/"]).exits(2).says("--contact");
+    // A public address, a private one, and a name that does not exist: none can be visited
+    // without a contact when no range is open, and a contact is what is missing first.
+    for url in ["http://198.41.0.4/", "http://127.0.0.1:9/", "http://nowhere.invalid/"] {
+        run(folder.path(), &["crawl", url]).exits(2).says("--contact me@example.org");
+        assert!(!folder.path().join("crawl").exists());
+        run(folder.path(), &["fetch", url]).exits(2).says("--contact");
+    }
+}
+
+#[test]
+fn without_contact_and_open_ranges_no_name_server_is_asked() {
+    // It would have to be heard of here.
+    let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let dns = server.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &["crawl", "http://a.test/", "--dns", &dns]).exits(2).says("--contact");
+    assert!(server.recv(&mut [0; 512]).is_err(), "a name server was asked");
+}
+
+#[test]
+fn an_open_range_that_holds_no_seed_still_wants_a_contact() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["crawl", "http://198.41.0.4/", "--allow-net", "127.0.0.0/8"];
+    run(folder.path(), &words).exits(2).says("--contact");
+    // A contact would not help here.
+    let words = ["crawl", "http://10.0.0.1/", "--allow-net", "127.0.0.0/8"];
+    run(folder.path(), &words).exits(1).says("--allow-net 10.0.0.1");
+}
+
+#[test]
+fn a_crawl_that_lost_its_contact_is_not_resumed() {
+    let site = Site::fixture("--- a.test/\nhello");
+    site.crawl(&[&site.url("a.test", "/")]).exits(0);
+    site.run(&["resume", "crawl", "-s", "network.allow=[]"]).exits(2).says("--contact");
+    site.run(&["status", "crawl"]).exits(0);
+    let kept = std::fs::read_to_string(site.dir().join("lycosa.toml")).unwrap();
+    assert!(kept.contains("127.0.0.0/8"), "what was refused is not kept: {kept}");
 }
 
 #[test]
@@ -86,6 +120,22 @@ fn a_host_that_does_not_exist() {
     let url = site.url("nowhere.test", "/");
     site.crawl(&[&url]).exits(1).says("cannot resolve nowhere.test").says("--dns IP:PORT");
     assert!(!site.dir().exists());
+}
+
+#[test]
+fn an_address_that_is_taken_leaves_no_directory() {
+    let site = Site::fixture("--- a.test/\nhello");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let serve = format!("--serve={}", taken.local_addr().unwrap());
+    let url = site.url("a.test", "/");
+    site.crawl(&[&url, &serve]).exits(1).says("cannot listen on").says("--serve=IP:PORT");
+    assert!(!site.dir().exists());
+    run(site.path(), &["demo", "-o", "demo", &serve]).exits(1).says("cannot listen on");
+    assert!(!site.path().join("demo").exists());
+    // One that is there already stays as it is.
+    site.crawl(&[&url]).exits(0);
+    site.run(&["resume", "crawl", &serve]).exits(1).says("cannot listen on");
+    site.run(&["resume", "crawl"]).exits(0);
 }
 
 #[test]

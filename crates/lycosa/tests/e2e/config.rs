@@ -48,6 +48,24 @@ fn a_mistake_is_a_sentence_and_exit_code_4() {
 }
 
 #[test]
+fn what_a_crawl_would_refuse_is_found_by_a_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    for (file, pair, what) in [
+        ("fetch.headers = { \"a b\" = \"1\" }", "fetch.headers.a b=1", "this is not a field name"),
+        ("fetch.headers = { Host = \"x\" }", "fetch.headers.Host=x", "lycosa sets it itself"),
+        ("network.tls_ca = [\"none.pem\"]", "network.tls_ca=none.pem", "none.pem"),
+    ] {
+        std::fs::write(path.join("bad.toml"), file).unwrap();
+        run(path, &["config", "check", "bad.toml"]).exits(4).says(what);
+        run(path, &["config", "show", "-s", pair]).exits(4).says(what);
+        let seed = ["crawl", "http://a.test/", "--contact", "me@example.org"];
+        run(path, &[&seed[..], &["-s", pair]].concat()).exits(4).says(what);
+        run(path, &[&seed[..], &["-s", pair, "--dry-run"]].concat()).exits(4).says(what);
+    }
+}
+
+#[test]
 fn the_default_file_is_complete_and_right() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run(folder.path(), &["config", "default"]).exits(0);

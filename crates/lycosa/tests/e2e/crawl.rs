@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use crate::common::{Ran, Site, filtered, run, signal, wait_until};
+use crate::common::{Ran, Site, filtered, lycosa, run, signal, wait_for_line, wait_until};
 use expect_test::expect;
 
 const SMALL: &str = "\
@@ -42,6 +42,10 @@ fn a_small_site_is_crawled_archived_reported_and_explained() {
     assert_eq!(report["statuses"]["200"], 2);
     assert_eq!(report["statuses"]["404"], 1);
     assert_eq!(report["urls"]["refused"]["robots"], 1);
+    for (name, want) in [("fetched", 2), ("moved", 1), ("gone", 1)] {
+        assert_eq!(report["urls"][name], want, "{name}");
+        assert_eq!(report["urls"]["hosts"][0][name], want, "{name} of its only host");
+    }
     assert_eq!(report["links_skipped"]["crawl.scope"], 1);
     assert_eq!(report["links_skipped"]["nofollow"], 1);
     assert_eq!(report["links_skipped"]["scheme"], 1, "a mailto: link");
@@ -89,12 +93,47 @@ fn explains(site: &Site) {
 
     let unknown = shown(ask("a.test", "/nobody").exits(1));
     assert!(unknown.contains("unknown: it would be in scope"), "{unknown}");
+    // A link to this one was met, and not taken.
+    let nofollow = shown(ask("a.test", "/two").exits(1));
+    assert!(!nofollow.contains("no page that was visited leads to it"), "{nofollow}");
+    for rule in ["nofollow", "an image", "crawl.max_depth = 15", "fetch.redirects_max = 5"] {
+        assert!(nofollow.contains(rule), "{rule}: {nofollow}");
+    }
+    assert!(nofollow.contains("Add it as a seed"), "{nofollow}");
+    // A seed would not help here.
+    let forbidden = shown(ask("a.test", "/secret/unlinked").exits(1));
+    assert!(
+        forbidden.contains("no link to it was taken; robots.txt line 2 would forbid it: `Disallow"),
+        "{forbidden}"
+    );
+    assert!(!forbidden.contains("seed"), "{forbidden}");
+    let robots = shown(ask("a.test", "/robots.txt").exits(0));
+    assert!(
+        robots.contains("robots.txt: asked for as robots.txt, not as a page")
+            && robots.contains("it has rules (fetched TIME"),
+        "{robots}"
+    );
     let outside = shown(ask("c.test", "/").exits(1));
     assert!(outside.contains("crawl.scope = host: host c.test is not a seed's"), "{outside}");
     ask("a.test", "/one").exits(0);
     let json = site.run(&["explain", "crawl", &site.url("a.test", "/one"), "--json"]).exits(0);
     let json: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(json["state"], "fetched");
+}
+
+#[test]
+fn a_robots_txt_that_could_not_be_read_was_asked_for_not_fetched() {
+    let site = Site::fixture("--- a.test/robots.txt 503\nnot now\n--- a.test/\nhello");
+    let home = site.url("a.test", "/");
+    site.crawl(&[&home]).exits(1).says("no seed could be fetched");
+    let told = filtered(&site.run(&["explain", "crawl", &home]).exits(0).out, &site);
+    assert!(told.contains("nothing may be fetched: robots.txt is unreachable"), "{told}");
+    assert!(told.contains("/robots.txt, asked TIME, asked again after TIME)"), "{told}");
+    assert!(!told.contains("fetched TIME"), "{told}");
+    let robots = site.url("a.test", "/robots.txt");
+    let told = filtered(&site.run(&["explain", "crawl", &robots]).exits(0).out, &site);
+    assert!(told.contains("it is unreachable, so nothing is fetched there"), "{told}");
+    assert!(told.contains("(asked TIME"), "{told}");
 }
 
 #[test]
@@ -136,6 +175,49 @@ fn a_wider_scope_takes_links_that_were_left_out() {
     assert!(paths.contains(&"/secret/x".to_owned()), "{paths:?}");
 }
 
+#[test]
+fn a_custom_scope_without_include_takes_what_is_not_excluded() {
+    let site = Site::fixture(SMALL);
+    let home = site.url("a.test", "/");
+    site.crawl(&[&home, "--scope", "custom"]).exits(4).says("crawl.include or crawl.exclude");
+    site.crawl(&[&home, "--scope", "custom", "--exclude", "/more$"]).exits(0);
+    let urls: Vec<String> = site.journal().iter().map(|entry| entry.url()).collect();
+    assert!(urls.contains(&site.url("b.test", "/")), "{urls:?}");
+    assert!(!urls.contains(&site.url("b.test", "/more")), "{urls:?}");
+}
+
+#[test]
+fn links_that_cannot_be_judged_again_are_told() {
+    // A raised limit finds the links of the last page again only in the archive.
+    let site = Site::fixture(&chain(9));
+    let first = site.url("a.test", "/0");
+    let pages = || site.journal().iter().filter(|entry| !entry.is_robots()).count();
+    site.crawl(&[&first, "-d", "1", "-s", "archive.enabled=false"]).exits(0);
+    assert_eq!(pages(), 2);
+    site.run(&["resume", "crawl", "-d", "2", "-s", "archive.enabled=true"])
+        .exits(0)
+        .says("the links of 2 pages cannot be judged again")
+        .says("(2 not archived (archive.enabled = false))");
+    assert_eq!(pages(), 2);
+}
+
+#[test]
+fn links_in_archive_files_that_were_moved_away_are_told() {
+    let site = Site::fixture(&chain(9));
+    let first = site.url("a.test", "/0");
+    site.crawl(&[&first, "-d", "2", "-s", "archive.file_bytes_max=1B"]).exits(0);
+    // robots.txt has the first file, and each page one of the next.
+    std::fs::remove_file(site.dir().join("archive/lycosa-00-00001.warc.gz")).unwrap();
+    site.run(&["resume", "crawl", "-d", "3"])
+        .exits(0)
+        .says("the links of 1 page cannot be judged again")
+        .says("(1 in 1 missing archive file, such as lycosa-00-00001.warc.gz)")
+        // The files that are there are read.
+        .says("1 new URLs of ");
+    let ran = site.run(&["resume", "crawl", "--delay", "1ms"]).exits(0);
+    assert!(!ran.err.contains("judged again"), "only changed rules ask: {}", ran.err);
+}
+
 fn chain(pages: usize) -> String {
     let mut text = String::new();
     for n in 0..pages {
@@ -159,6 +241,20 @@ fn limits_end_a_run_with_their_codes_and_it_can_be_resumed() {
     // 12 pages and the 404 behind the last.
     assert_eq!(pages(), 13);
     assert_eq!(site.report()["ending"], "done");
+}
+
+#[test]
+fn a_limit_of_nothing_is_not_doubled() {
+    let site = Site::fixture(&chain(3));
+    let first = site.url("a.test", "/0");
+    site.crawl(&[&first, "-s", "crawl.max_pages=0"]).exits(17).says("--limit 1000\n");
+    site.crawl(&["-s", "crawl.max_pages=none", "--time-limit", "0s"])
+        .exits(15)
+        .says("--time-limit 1h\n");
+    site.crawl(&["-s", "crawl.max_time=none", "--size-limit", "0"])
+        .exits(14)
+        .says("--size-limit 1GB\n");
+    site.crawl(&["--size-limit", "1GB"]).exits(0);
 }
 
 #[test]
@@ -223,7 +319,7 @@ fn a_second_interrupt_stops_at_once() {
         site.run(&["status", "crawl", "--json"]).out.contains("\"in_flight\":1")
     });
     signal(&child, "TERM");
-    crate::common::wait_for_line(&mut child, "press Ctrl-C again");
+    wait_for_line(&mut child, "press Ctrl-C again");
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(13));
     assert_eq!(site.report()["ending"], "abandoned");
@@ -238,12 +334,36 @@ fn json_lines_are_json_and_nothing_else_is_on_stdout() {
     assert_eq!(lines.first().unwrap()["event"], "start");
     assert_eq!(lines.last().unwrap()["event"], "result");
     assert_eq!(lines.last().unwrap()["totals"]["pages"], 4);
+    assert!(ran.err.contains("crawling crawl"), "{}", ran.err);
     let logs: Vec<_> = std::fs::read_dir(site.dir().join("logs")).unwrap().collect();
     let log = std::fs::read_to_string(logs[0].as_ref().unwrap().path()).unwrap();
     assert!(!log.is_empty());
     for line in log.lines() {
         serde_json::from_str::<serde_json::Value>(line).unwrap();
     }
+}
+
+#[test]
+fn quiet_means_quiet_also_beside_json() {
+    let site = Site::fixture(SMALL);
+    let ran = site.crawl(&[&site.url("a.test", "/"), "--json", "-q"]).exits(0);
+    assert_eq!(ran.err, "");
+    assert!(ran.out.lines().all(|line| line.starts_with('{')), "{}", ran.out);
+    let ran = site.crawl(&["-q"]).exits(0);
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("", ""));
+}
+
+#[test]
+fn the_log_is_steered_by_the_names_of_our_parts() {
+    let site = Site::fixture(SMALL);
+    let home = site.url("a.test", "/");
+    let mut command = site.crawl_command(&[&home]);
+    let ran = Ran::from(command.env("LYCOSA_LOG", "engine=debug,warn").output().unwrap());
+    // Single URLs are told at debug, by the engine alone.
+    ran.exits(0).says("DEBUG").says(&site.url("a.test", "/one"));
+    let mut command = site.crawl_command(&[&home]);
+    let ran = Ran::from(command.env("LYCOSA_LOG", "engine=nonsense").output().unwrap());
+    ran.exits(4).says("write info or engine=debug,info");
 }
 
 #[test]
@@ -254,6 +374,14 @@ fn a_dry_run_asks_nobody() {
         .exits(0)
         .prints(&format!("seed {}", site.url("a.test", "/?a=2&b=1")))
         .prints("politeness.delay = \"0s\"  # --delay");
+    let ran = site.crawl(&[&home, "--dry-run", "--json"]).exits(0);
+    let plan: serde_json::Value = serde_json::from_str(&ran.out).expect("one JSON line");
+    assert_eq!(plan["event"], "dry-run");
+    assert_eq!(plan["resume"], false);
+    assert_eq!(plan["seeds"][0], site.url("a.test", "/?a=2&b=1"));
+    let settings = plan["settings"].as_array().expect("all settings");
+    let delay = settings.iter().find(|line| line["key"] == "politeness.delay").unwrap();
+    assert_eq!((&delay["value"], &delay["origin"]), (&"0s".into(), &"--delay".into()));
     assert!(site.journal().is_empty() && !site.dir().exists());
 }
 
@@ -265,6 +393,22 @@ fn no_seed_that_can_be_fetched_is_a_failure_with_its_reason() {
         .exits(1)
         .says("no seed could be fetched")
         .says("robots.txt line 2: `Disallow: /`");
+}
+
+#[test]
+fn a_seed_that_only_ever_failed_was_not_fetched() {
+    let text = "--- a.test/ 503\nnot now\n--- b.test/ 429\nless\n--- c.test/ 404\nnothing";
+    let site = Site::fixture(text);
+    let (a, b, c) = (site.url("a.test", "/"), site.url("b.test", "/"), site.url("c.test", "/"));
+    site.crawl(&[&a, &b])
+        .exits(1)
+        .says("no seed could be fetched")
+        .says("the server answered 503")
+        .says("the server answered 429");
+    assert_eq!(site.report()["exit_code"], 1);
+    assert!(site.report()["totals"]["pages"].as_u64() > Some(0), "failures are archived pages");
+    // A plain no is an answer about the seed.
+    site.crawl(&[&c]).exits(0);
 }
 
 #[test]
@@ -282,7 +426,13 @@ fn one_fetch_obeys_robots_and_shows_the_answer() {
     assert!(ran.out.contains("no rule matches"), "{}", ran.out);
     let ran = fetch(&[&site.url("a.test", "/one"), "--body"]).exits(0);
     assert!(ran.out.starts_with("<a href=/two"), "{}", ran.out);
-    fetch(&[&site.url("a.test", "/secret/x")]).exits(1).says("line 2: `Disallow: /secret`");
+    let secret = site.url("a.test", "/secret/x");
+    fetch(&[&secret]).exits(1).says("line 2: `Disallow: /secret`");
+    let ran = fetch(&[&secret, "--ignore-robots"]).exits(0);
+    let ignored = "line 2: `Disallow: /secret`; ignored (robots.obey = false)";
+    assert!(ran.out.contains("robots   forbidden by ") && ran.out.contains(ignored), "{}", ran.out);
+    let ran = fetch(&[&site.url("b.test", "/")]).exits(0);
+    assert!(ran.out.contains("robots   allowed: there is no http://b.test"), "{}", ran.out);
     fetch(&[&site.url("a.test", "/moved"), "--json"]).exits(0).prints("\"status\":302");
 }
 
@@ -347,6 +497,22 @@ fn the_demo_ends_by_itself_and_tells_what_the_servers_saw() {
         .prints("lycosa explain demo");
     run(folder.path(), &["status", "demo"]).exits(0).prints("at rest");
     run(folder.path(), &["demo", "-o", "demo"]).exits(2).says("choose another folder");
+}
+
+#[test]
+fn a_demo_that_keeps_serving_ends_on_either_signal() {
+    for name in ["TERM", "INT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = lycosa(folder.path())
+            .args(["demo", "-o", "demo", "--hosts", "2", "--pages", "2", "--serve=127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_for_line(&mut child, "stays up until Ctrl-C or SIGTERM");
+        signal(&child, name);
+        Ran::from(child.wait_with_output().unwrap()).exits(0).prints("as the servers saw it");
+    }
 }
 
 #[test]
