@@ -7,7 +7,6 @@ use flate2::write::GzEncoder;
 use lycosa_fetch::{FetchSettings, HttpFetcher};
 use ports::{Exchange, Protocol, Purpose};
 use types::Validators;
-use types::outcome::Truncated;
 
 use crate::support::*;
 
