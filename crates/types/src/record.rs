@@ -362,7 +362,8 @@ mod tests {
         record.settle(&Outcome::Fetched(body), Timestamp::from_secs(1), POLICY);
         record.settle(&Outcome::Unchanged(answer(304)), Timestamp::from_secs(2), POLICY);
         let last = record.last.unwrap();
-        assert_eq!((last.answer.status, last.answer.links), (304, 7));
+        assert_eq!((last.answer.status, last.answer.links), (200, 7));
+        assert_eq!(last.at, Timestamp::from_secs(2));
         assert_eq!(last.answer.title.as_deref(), Some("T"));
     }
 
