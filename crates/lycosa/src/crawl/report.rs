@@ -195,7 +195,8 @@ impl Report {
         }
         let files = self.archive.len();
         let bytes = size(self.totals.archive_bytes);
-        line("archive", format!("{}/archive: {files} files, {bytes}", self.directory));
+        let files = super::counted(files as u64, "file");
+        line("archive", format!("{}/archive: {files}, {bytes}", self.directory));
         line("report", format!("{}/report.json", self.directory));
         out
     }
