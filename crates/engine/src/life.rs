@@ -15,9 +15,9 @@ use std::sync::atomic::AtomicBool;
 
 use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
-use ports::{Exchange, Purpose, Request, Response, failpoint};
+use ports::{Exchange, Purpose, Request, failpoint};
 use robots::{Access, Reply};
-use types::outcome::{Failure, Truncated};
+use types::outcome::Failure;
 use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
 
 use crate::ctx::Ctx;
@@ -83,7 +83,6 @@ async fn robots_txt(
     let touch = fetch::touch(&exchange, &outcome, false);
     let bytes_max = ctx.options.robots.bytes_max.as_len();
     let (step, status) = robots_step(&exchange, &outcome, &errand, bytes_max);
-    let content_type = outcome.answer().and_then(|answer| answer.content_type.clone());
     let found =
         Discovery { at: lease.granted_at, depth: 0, hops: errand.hops, seed: false, band: 0 };
     let visited = Visited { visit: lease.visit, url: errand.url.clone(), found, address };
@@ -94,7 +93,7 @@ async fn robots_txt(
         visit: lease.visit,
         touch,
         at,
-        done: Done::Robots { errand, step, status, content_type },
+        done: Done::Robots { errand, step, status },
         packed,
         hold,
     }
@@ -124,7 +123,7 @@ fn robots_step(
     let found = match Access::of(reply) {
         Access::Parse => match &exchange.response {
             // Half a file may lack the half that forbids.
-            Some(response) if !is_whole(response, bytes_max) => {
+            Some(response) if !response.is_whole(bytes_max) => {
                 RobotsFound::Unreachable("its answer broke off".into())
             }
             Some(response) => RobotsFound::Text(response.body[..].into()),
@@ -134,15 +133,6 @@ fn robots_step(
         Access::Unreachable => RobotsFound::Unreachable(trouble(outcome).into()),
     };
     (RobotsStep::Found(found), status)
-}
-
-/// Whether all of a robots.txt came, or as much of it as anybody must read.
-fn is_whole(response: &Response, bytes_max: usize) -> bool {
-    match response.truncated {
-        None => !response.body_cut || response.body.len() >= bytes_max,
-        Some(Truncated::Length) => true,
-        Some(_) => response.body.len() >= bytes_max,
-    }
 }
 
 fn trouble(outcome: &Outcome) -> String {

@@ -29,7 +29,6 @@ pub enum Done {
         errand: RobotsErrand,
         step: RobotsStep,
         status: Option<u16>,
-        content_type: Option<Box<str>>,
     },
     /// The rules of this origin must be asked for again; the page stays where it was.
     NoRules {
@@ -90,7 +89,7 @@ impl Report {
     }
 
     pub(crate) fn robots(lease: &Lease, errand: RobotsErrand, step: RobotsStep) -> Self {
-        Self::untouched(lease, Done::Robots { errand, step, status: None, content_type: None })
+        Self::untouched(lease, Done::Robots { errand, step, status: None })
     }
 
     /// The page broke its reader: our fault, and a dead letter.

@@ -126,6 +126,11 @@ impl Host {
         !self.errands.is_empty() && (rests || self.unresolved)
     }
 
+    /// When it can do something: at once if somebody waits in vain, or else after its rest.
+    pub(crate) fn turn(&self, now: Timestamp) -> Timestamp {
+        if self.errands_wait_in_vain(now) { now } else { self.state.not_before.max(now) }
+    }
+
     fn pick_page(&self, now: Timestamp, obey_robots: bool, suspects: &Suspects) -> Pick {
         if let PlaceNow::Forbidden(_) = self.place_now(now)
             && let Some(task) = self.back.iter().next()

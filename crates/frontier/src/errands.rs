@@ -36,9 +36,7 @@ impl Frontier {
         let host_key = errand.url.host_key();
         if let Some(host) = self.hosts.get_mut(&host_key) {
             let added = add(&mut host.errands, errand);
-            // One that cannot be asked for long says so at once.
-            let rests = host.errands_wait_in_vain(now);
-            let at = if rests { now } else { host.state.not_before.max(now) };
+            let at = host.turn(now);
             // It may rest because its own robots.txt is out of reach; an errand needs none.
             if added && matches!(host.phase, Phase::Idle | Phase::Scheduled { .. }) {
                 self.schedule(now, &host_key, at);

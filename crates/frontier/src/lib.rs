@@ -242,8 +242,7 @@ impl Frontier {
         } else {
             host.place = Some(place);
         }
-        let in_vain = host.errands_wait_in_vain(now);
-        let at = if in_vain { now } else { host.state.not_before.max(now) };
+        let at = host.turn(now);
         self.schedule(now, host_key, at);
         changed
     }
@@ -330,8 +329,7 @@ impl Frontier {
         if let Fate::Stays(task) = fate {
             host.back.put_back(*task);
         }
-        let in_vain = host.errands_wait_in_vain(now);
-        let at = if in_vain { now } else { host.state.not_before.max(now) };
+        let at = host.turn(now);
         self.schedule(now, &lease.host, at);
         Some(settled)
     }

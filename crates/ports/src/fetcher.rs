@@ -105,6 +105,15 @@ impl Response {
         self.header_values(name).find_map(|value| std::str::from_utf8(value).ok()).map(str::trim)
     }
 
+    /// Whether all of the body came, or at least `enough` of it.
+    pub fn is_whole(&self, enough: usize) -> bool {
+        match self.truncated {
+            None => !self.body_cut || self.body.len() >= enough,
+            Some(Truncated::Length) => true,
+            Some(_) => self.body.len() >= enough,
+        }
+    }
+
     pub fn header_values(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
         self.headers.iter().filter(move |(known, _)| **known == *name).map(|(_, value)| &**value)
     }

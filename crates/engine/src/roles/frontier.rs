@@ -323,7 +323,7 @@ impl Owner {
                     self.frontier.ask_robots(now, errand.clone());
                 }
             }
-            Done::Robots { errand, step, status, content_type } => {
+            Done::Robots { errand, step, status } => {
                 let asked = report.touch != frontier::Touch::Untouched;
                 self.group.tally.add("robots_requests", u64::from(asked));
                 visit.line = status.map(|status| VisitLine {
@@ -332,7 +332,8 @@ impl Owner {
                     url: errand.url.clone(),
                     at: report.at,
                     status,
-                    content_type,
+                    // Comes from the archived head, as for pages.
+                    content_type: None,
                     digest: None,
                     warc: None,
                 });

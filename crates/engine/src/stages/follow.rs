@@ -59,12 +59,13 @@ pub fn links(
     let depth = from.depth.saturating_add(1);
     // A query is written in the page's own encoding, as browsers do.
     let encode: &dyn Fn(&str) -> Cow<'_, [u8]> = &|text| document.encode_query(text);
+    let encode = document.charset.filter(|charset| charset.name != "UTF-8").map(|_| encode);
     let mut text = String::new();
     let mut line = String::new();
     let mut here = std::collections::HashSet::with_hasher(foldhash::fast::FixedState::default());
     let mut nofollow = 0;
     for link in document.links() {
-        if let Err(error) = canon.join_into(&base, link.href, Some(encode), &mut text) {
+        if let Err(error) = canon.join_into(&base, link.href, encode, &mut text) {
             followed.skip(unusable(&error), 1);
             continue;
         }

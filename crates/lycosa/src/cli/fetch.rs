@@ -199,6 +199,10 @@ impl Visitor<'_> {
                     at = to;
                     tokio::time::sleep(self.settings.politeness.delay.get()).await;
                 }
+                // Half a file may lack the half that forbids.
+                None if !response.is_whole(self.settings.robots.bytes_max.as_len()) => {
+                    return self.judge(Reply::Silence, &[], &at);
+                }
                 None => return self.judge(Reply::Status(response.status), &response.body, &at),
             }
         }
