@@ -125,6 +125,10 @@ impl Connection {
         self.tape.lock().begin(hold.bytes());
         let mut timer = pin!(sleep_until(terms.pace.next_look(None)));
         let head = self.take_head(request, terms, hold, timer.as_mut(), sent).await;
+        if self.tape.lock().is_untold() {
+            // It broke on its way out; some of it may have arrived.
+            sent(self.clock.now());
+        }
         let (response, head) = match head {
             Ok(head) => head,
             Err(driven) => return driven,
@@ -190,16 +194,11 @@ impl Connection {
         sent: &mut (dyn FnMut(Timestamp) + Send),
     ) -> Result<(http::Response<Incoming>, Range<usize>), Driven> {
         let mut response = pin!(self.sender.send_request(request));
-        let mut left = false;
-        let mut sent = |at| {
-            left = true;
-            sent(at);
-        };
         // Informational answers may come before; together they get as much as one head.
         let head_max = terms.bytes.head.saturating_mul(2);
         let result = loop {
             let item = |cx: &mut Context<'_>| response.as_mut().poll(cx);
-            match self.next(item, &mut terms.pace, timer.as_mut(), &mut sent).await {
+            match self.next(item, &mut terms.pace, timer.as_mut(), sent).await {
                 Event::Item(result) => break result.map_err(Some),
                 Event::Over => break Err(None),
                 Event::Late(limit) => {
@@ -220,7 +219,7 @@ impl Connection {
         let response = match result {
             Ok(response) => response,
             // Not a byte has left, so no one can have seen the request.
-            Err(_) if !left => return Err(Driven::Stale),
+            Err(_) if !self.tape.lock().is_gate_open() => return Err(Driven::Stale),
             Err(error) => return Err(Driven::Broken(self.fault(error.as_ref()))),
         };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -345,12 +344,12 @@ impl Connection {
             }
             let mut tape = self.tape.lock();
             if tape.open_gate() {
-                drop(tape);
-                // The time is taken when it has left: if we are put aside in between, the next
-                // request to this address waits the longer.
-                self.drive(cx);
-                sent(self.clock.now());
                 continue;
+            }
+            if tape.has_passed() {
+                // The time is taken when all of it has left: if we are put aside before, the next
+                // request to this address waits the longer.
+                sent(self.clock.now());
             }
             if tape.is_full() {
                 return Poll::Ready(Event::Full);

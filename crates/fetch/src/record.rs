@@ -62,6 +62,10 @@ enum Gate {
     /// hyper wants to write.
     Knocking,
     Open,
+    /// Open, and the whole request is the kernel's.
+    Passed,
+    /// Passed, and told.
+    Told,
 }
 
 /// How the other side stopped sending.
@@ -116,6 +120,29 @@ impl Tape {
             self.gate = Gate::Open;
         }
         knocking
+    }
+
+    /// Whether it was let go: from then on the other side may have seen some of it.
+    pub(crate) fn is_gate_open(&self) -> bool {
+        matches!(self.gate, Gate::Open | Gate::Passed | Gate::Told)
+    }
+
+    /// Whether all of it has left, said once.
+    pub(crate) fn has_passed(&mut self) -> bool {
+        let passed = self.gate == Gate::Passed;
+        if passed {
+            self.gate = Gate::Told;
+        }
+        passed
+    }
+
+    /// Whether it was let go without anybody having been told that it has left, said once.
+    pub(crate) fn is_untold(&mut self) -> bool {
+        let untold = matches!(self.gate, Gate::Open | Gate::Passed);
+        if untold {
+            self.gate = Gate::Told;
+        }
+        untold
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -234,10 +261,10 @@ impl Read for Recorder {
         let this = self.get_mut();
         let mut tape = this.tape.lock();
         if tape.unread() == 0 {
-            match (tape.gate, tape.reused) {
-                (Gate::Open, _) => ready!(tape.fill(&mut this.stream, cx))?,
-                (_, true) => return this.stream.poll_silence(),
-                (_, false) => return Poll::Pending,
+            match (tape.is_gate_open(), tape.reused) {
+                (true, _) => ready!(tape.fill(&mut this.stream, cx))?,
+                (false, true) => return this.stream.poll_silence(),
+                (false, false) => return Poll::Pending,
             }
         }
         let end = tape.received.len().min(tape.handed + cursor.remaining().min(HAND_BYTES_MAX));
@@ -255,7 +282,7 @@ impl Write for Recorder {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let mut tape = this.tape.lock();
-        if tape.gate != Gate::Open {
+        if !tape.is_gate_open() {
             tape.gate = Gate::Knocking;
             // Not woken: whoever drives the exchange asks `open_gate`.
             return Poll::Pending;
@@ -269,10 +296,16 @@ impl Write for Recorder {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
+        let this = self.get_mut();
+        ready!(match &mut this.stream {
             Stream::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
             Stream::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        })?;
+        let mut tape = this.tape.lock();
+        if tape.gate == Gate::Open && !tape.sent.is_empty() {
+            tape.gate = Gate::Passed;
         }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

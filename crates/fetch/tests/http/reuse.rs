@@ -1,10 +1,15 @@
 //! One connection per host, and never two requests for one visit.
 
+use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use lycosa_fetch::{FetchSettings, NetworkSettings};
+use ports::Fetcher as _;
 use tokio::sync::Notify;
+use tokio::task::coop;
 use types::{CrawlUrl, Fault, HumanDuration};
 
 use crate::support::*;
@@ -265,4 +270,38 @@ async fn many_hosts_at_once_keep_to_one_connection_each() {
     assert!(server.open_max() <= 50);
     drop(fetcher);
     tokio::time::sleep(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_request_counts_as_sent_when_the_server_can_read_it() {
+    // Whoever shares a task with a busy neighbour finds tokio's budget used up now and then, and
+    // its write put off. A pause that began before the write would be too short.
+    for left in 1..=8 {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let fetcher = fetcher();
+        let port = listener.local_addr().unwrap().port();
+        let url = CrawlUrl::parse(&format!("http://a.test:{port}/")).unwrap();
+        let told = AtomicU32::new(0);
+        let mut sent = |_| {
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.set_nonblocking(true).unwrap();
+            let seen = peer.peek(&mut [0; 512]).unwrap_or(0);
+            assert!(seen > 0, "told before it left, with a budget of {left}");
+            peer.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok").unwrap();
+            told.fetch_add(1, Ordering::Relaxed);
+        };
+        let mut visit = std::pin::pin!(fetcher.fetch(page(url), &mut sent));
+        let exchange = std::future::poll_fn(|cx| {
+            // A task has 128 units a turn.
+            for _ in left..128 {
+                if let Poll::Ready(taken) = coop::poll_proceed(cx) {
+                    taken.made_progress();
+                }
+            }
+            visit.as_mut().poll(cx)
+        })
+        .await;
+        assert_eq!(answer(&exchange).status, 200);
+        assert_eq!(told.load(Ordering::Relaxed), 1);
+    }
 }
