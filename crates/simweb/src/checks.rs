@@ -116,14 +116,8 @@ fn short(entry: &Entry, before: &Entry, pause: Duration, limit: Duration) -> Str
 }
 
 /// Per address: at least `min_gap` from the arrival of a request to the next, and at most
-/// `max_in_flight` at once. A request that was noted late (`late_by`, see [`crate::Journal`])
-/// makes the next one look early, and has the benefit of the doubt.
-pub fn address_gaps(
-    entries: &[Entry],
-    min_gap: Duration,
-    max_in_flight: usize,
-    late_by: impl Fn(Timestamp) -> Duration,
-) -> Vec<Violation> {
+/// `max_in_flight` at once.
+pub fn address_gaps(entries: &[Entry], min_gap: Duration, max_in_flight: usize) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (address, entries) in by(entries, |entry| entry.address) {
         let mut ends: Vec<Timestamp> = Vec::new();
@@ -133,7 +127,7 @@ pub fn address_gaps(
                 violations.push(Violation { check, about: address.to_string(), what });
             };
             if let Some(before) = last
-                && entry.arrived.since(before.arrived) + late_by(before.arrived) < min_gap
+                && entry.arrived.since(before.arrived) < min_gap
             {
                 let gap = entry.arrived.since(before.arrived);
                 say(

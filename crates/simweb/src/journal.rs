@@ -15,7 +15,6 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use ports::Clock;
@@ -83,10 +82,6 @@ pub struct Arrival<'a> {
     pub connection: u64,
 }
 
-/// After a sleep there is much to note at once: as long as it may take until the next sleep would
-/// be noticed.
-const WAKING_UP: Duration = Duration::from_millis(6);
-
 /// The journal; clones write into the same book.
 #[derive(Clone)]
 pub struct Journal {
@@ -112,8 +107,6 @@ struct Book {
     /// How often a URL was asked, by its hash: a book of a million URLs stays small.
     asked: HashMap<u64, u32, FixedState>,
     agent: Option<Arc<str>>,
-    /// Times in which the server was not given any CPU.
-    asleep: Vec<(Timestamp, Timestamp)>,
 }
 
 #[derive(Default)]
@@ -198,26 +191,6 @@ impl Journal {
         drop(book);
         sort(&mut entries);
         entries
-    }
-
-    /// The server was asleep in that time: whatever came then was noted at its end.
-    pub fn asleep(&self, from: Timestamp, until: Timestamp) {
-        let asleep = &mut self.book().asleep;
-        match asleep.last_mut() {
-            // What came in the first sleep may be noted after the second.
-            Some(last) if from <= last.1 + WAKING_UP => last.1 = until,
-            _ => asleep.push((from, until)),
-        }
-    }
-
-    /// By how much a request that was noted at this moment may have come earlier.
-    pub fn late_by(&self, noted: Timestamp) -> Duration {
-        let book = self.book();
-        let next = book.asleep.partition_point(|&(from, _)| from <= noted);
-        match next.checked_sub(1).map(|last| book.asleep[last]) {
-            Some((from, until)) if noted <= until + WAKING_UP => noted.since(from),
-            _ => Duration::ZERO,
-        }
     }
 
     /// Requests so far, ended or not.

@@ -150,7 +150,7 @@ async fn crawl(spec: WorldSpec) {
     assert_none(&checks::coverage(&entries, &*world, &oracle));
     assert_none(&checks::robots_obeyed(&entries, &*world, "lycosa"));
     assert_none(&checks::gaps(&entries, |_| PAUSE));
-    assert_none(&checks::address_gaps(&entries, PAUSE, 1, |_| Duration::ZERO));
+    assert_none(&checks::address_gaps(&entries, PAUSE, 1));
     assert_none(&checks::addresses(&entries, &*world));
     assert_none(&checks::duplicates(&entries, &*world));
 }

@@ -47,7 +47,6 @@ fn never_rude(machine: &Machine, story: &Story<'_>, entries: &[Entry]) {
         entries,
         machine.politeness.ip_delay.get(),
         machine.politeness.ip_connections as usize,
-        |_| Duration::ZERO,
     ));
     checks::assert_none(&checks::addresses(entries, world));
     checks::assert_none(&checks::robots_obeyed(entries, world, "lycosa"));

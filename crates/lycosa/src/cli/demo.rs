@@ -214,17 +214,13 @@ fn settings(ready: &Ready, args: &DemoArgs) -> Result<Resolved, Fail> {
     Ok(layers.finish()?)
 }
 
-/// A server on a busy machine notes a request a little late, so that the next one at its address
-/// looks early.
-const NOISE: Duration = Duration::from_millis(50);
-
 fn as_the_servers_saw_it(entries: &[Entry], world: &World, plan: &Plan) -> String {
     let settings = &plan.resolved.settings;
     let delay = settings.politeness.delay.get();
     let ip_delay = settings.politeness.ip_delay.get();
     let connections = settings.politeness.ip_connections as usize;
     let hosts = checks::gaps(entries, |_| delay).len();
-    let addresses = checks::address_gaps(entries, ip_delay, connections, |_| NOISE).len();
+    let addresses = checks::address_gaps(entries, ip_delay, connections).len();
     let forbidden = checks::robots_obeyed(entries, world, &settings.identity.product).len();
     let smallest = smallest_pause(entries)
         .map_or("none".to_owned(), |gap| format!("{:.3} s", gap.as_secs_f64()));

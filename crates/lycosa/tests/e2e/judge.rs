@@ -29,11 +29,10 @@ impl Manners {
 const IP_CONNECTIONS: usize = 4;
 
 /// Never rude, whatever happened.
-pub fn polite(site: &Site, entries: &[Entry], world: &World, manners: Manners) {
+pub fn polite(entries: &[Entry], world: &World, manners: Manners) {
     checks::assert_none(&checks::gaps(entries, |_| manners.delay));
     checks::assert_none(&checks::crawl_delays(entries, world, "lycosa"));
-    let late_by = |noted| site.live_journal().late_by(noted);
-    checks::assert_none(&checks::address_gaps(entries, manners.ip_delay, IP_CONNECTIONS, late_by));
+    checks::assert_none(&checks::address_gaps(entries, manners.ip_delay, IP_CONNECTIONS));
     checks::assert_none(&checks::addresses(entries, world));
     checks::assert_none(&checks::robots_obeyed(entries, world, "lycosa"));
 }

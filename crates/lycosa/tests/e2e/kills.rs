@@ -261,7 +261,7 @@ fn killed_again_and_again(engine: &str) {
         archive.files
     );
 
-    judge::polite(&site, &entries, &world, MANNERS);
+    judge::polite(&entries, &world, MANNERS);
     judge::complete(&entries, &world, &oracle);
     archive.holds(&oracle, &world);
     assert!(again <= most, "{again} pages were fetched again");

@@ -58,7 +58,7 @@ fn crawl(shards: u16) -> BTreeSet<(String, Vec<u16>)> {
     let entries = site.journal();
     let world = site.truth(&spec);
     let oracle = world.oracle(&site.ready.seed_urls, &Rules::default());
-    judge::polite(&site, &entries, &world, MANNERS);
+    judge::polite(&entries, &world, MANNERS);
     judge::complete(&entries, &world, &oracle);
     simweb::checks::assert_none(&simweb::checks::duplicates(&entries, &world));
     let archive = Archive::read(&site.dir());

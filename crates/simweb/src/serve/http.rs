@@ -1,8 +1,8 @@
 //! How does one connection go?
 //!
-//! Request, answer, request, answer, one at a time. A request has arrived when its first byte can
-//! be read; an answer has ended when its last byte was taken by the socket. While the server
-//! waits on purpose (slow, mute, dripping), it notices when the client leaves.
+//! Request, answer, request, answer, one at a time. A request has arrived when the kernel took it
+//! in (see `stamped`); an answer has ended when its last byte was taken by the socket. While the
+//! server waits on purpose (slow, mute, dripping), it notices when the client leaves.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,6 +22,7 @@ use types::Timestamp;
 use super::Server;
 use super::head::{self, HEAD_BYTES_MAX, Head};
 use super::socket;
+use super::stamped::Stamped;
 use crate::journal::{Arrival, End, Pending};
 use crate::web::{Ask, Fate, Framing, Plan};
 use crate::wire;
@@ -89,6 +90,7 @@ async fn welcome(
     let local = stream.local_addr()?;
     let id = server.journal.connection();
     let (address, port) = (local.ip(), local.port());
+    let stream = Stamped::new(stream);
     match tls {
         None => Connection::new(stream, server, address, port, false, id).run().await,
         Some(acceptor) => {
@@ -98,20 +100,20 @@ async fn welcome(
     }
 }
 
-/// A stream whose TCP connection can be torn down.
+/// A stream over TCP.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
-    fn tear(&self);
+    fn below(&self) -> &Stamped;
 }
 
-impl Stream for TcpStream {
-    fn tear(&self) {
-        socket::tear(self);
+impl Stream for Stamped {
+    fn below(&self) -> &Stamped {
+        self
     }
 }
 
-impl Stream for TlsStream<TcpStream> {
-    fn tear(&self) {
-        socket::tear(self.get_ref().0);
+impl Stream for TlsStream<Stamped> {
+    fn below(&self) -> &Stamped {
+        self.get_ref().0
     }
 }
 
@@ -161,7 +163,7 @@ impl<S: Stream> Connection<S> {
                     return Ok(());
                 }
                 After::Tear => {
-                    self.stream.tear();
+                    socket::tear(self.stream.below().tcp());
                     return Ok(());
                 }
             }
@@ -169,7 +171,7 @@ impl<S: Stream> Connection<S> {
         Ok(())
     }
 
-    /// Waits for a whole head: when its first byte came, and where it ends in the buffer.
+    /// Waits for a whole head: when its first bytes came, and where it ends in the buffer.
     async fn next_head(&mut self) -> io::Result<Option<(Timestamp, usize)>> {
         if self.buffer.is_empty() {
             let read = self.stream.read_buf(&mut self.buffer);
@@ -179,7 +181,7 @@ impl<S: Stream> Connection<S> {
                 Ok(Ok(0)) | Err(_) => return Ok(None),
             }
         }
-        let arrived = self.server.clock.now();
+        let arrived = self.server.clock.at(self.stream.below().came());
         loop {
             if let Some(end) = head::end(&self.buffer) {
                 return Ok(Some((arrived, end)));

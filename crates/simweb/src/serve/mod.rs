@@ -14,6 +14,7 @@ mod dns;
 mod head;
 mod http;
 mod socket;
+mod stamped;
 mod tls;
 
 use std::io;
@@ -150,10 +151,7 @@ pub async fn start(options: ServeOptions) -> io::Result<Running> {
     let acceptor = Some(authority.acceptor()?);
     tasks.spawn(http::accept(secret, acceptor, server, stopped.clone()));
     tasks.spawn(names.run(web, stopped.clone()));
-    tasks.spawn(keep_flushing(journal.clone(), stopped.clone()));
-    if options.journal_in_memory {
-        tasks.spawn(notice_sleep(journal.clone(), clock, stopped));
-    }
+    tasks.spawn(keep_flushing(journal.clone(), stopped));
     Ok(Running { ready, journal, stop, tasks, _closed: closed })
 }
 
@@ -191,27 +189,6 @@ async fn keep_flushing(journal: Journal, mut stopped: watch::Receiver<bool>) {
                     panic!("write the journal: {error}");
                 }
             }
-        }
-    }
-}
-
-/// How often the server looks whether it still gets CPU, and how late it may be for that.
-const BEAT: Duration = Duration::from_millis(2);
-const LATE: Duration = Duration::from_millis(3);
-
-/// Notes when the machine had no time for us: who judges arrivals must know. With several threads
-/// one may sleep while this one wakes; tests that judge gaps serve with one.
-async fn notice_sleep(journal: Journal, clock: ServerClock, mut stopped: watch::Receiver<bool>) {
-    loop {
-        let before = clock.now();
-        tokio::select! {
-            biased;
-            _ = stopped.changed() => return,
-            () = tokio::time::sleep(BEAT) => {}
-        }
-        let now = clock.now();
-        if now.since(before) > BEAT + LATE {
-            journal.asleep(before, now);
         }
     }
 }

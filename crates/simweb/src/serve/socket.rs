@@ -6,12 +6,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::stamped;
+
 /// Connections that wait to be accepted. What the kernel allows by default.
 const BACKLOG: i32 = 4_096;
 
 /// A listener for all of 127.0.0.0/8.
 pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
     let socket = bound(port)?;
+    stamped::stamp(&socket)?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     TcpListener::from_std(socket.into())
