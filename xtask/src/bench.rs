@@ -4,8 +4,9 @@
 //! of the crawler's process alone, its memory, its state. What was fetched is counted in the web's
 //! own journal. `crawl` goes as fast as it can, beside two limits: the same pages fetched and
 //! dropped, and fetched and looked through for links. `polite` keeps the usual pauses and asks how
-//! much of the possible rate was reached.
+//! much of the possible rate was reached. `frontier` fills a store with a hundred million URLs.
 
+mod frontier;
 mod measure;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,9 @@ const TIME_LIMIT_EXIT: i32 = 15;
 
 pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     let which = args.word();
+    if which.as_deref() == Some("frontier") {
+        return frontier::run(repo, args);
+    }
     let hosts = args.number("--hosts")?.unwrap_or(HOSTS);
     match which.as_deref() {
         Some("crawl") => {
@@ -46,8 +50,10 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
             }
             polite(&Bench::prepare(repo)?, hosts, seconds)
         }
-        Some(other) => Err(usage(format!("there is no bench `{other}`; try crawl or polite"))),
-        None => Err(usage("which bench? crawl or polite")),
+        Some(other) => {
+            Err(usage(format!("there is no bench `{other}`; try crawl, polite or frontier")))
+        }
+        None => Err(usage("which bench? crawl, polite or frontier")),
     }
 }
 

@@ -45,6 +45,9 @@ The chores of lycosa: cargo xtask CHORE
                            a crawl of a simulated web, as fast as it goes: pages per CPU-second
   bench polite [--hosts N] [--seconds N]
                            a crawl with the usual pauses: how much of the possible rate
+  bench frontier [--urls N] [--hosts N] [--memory-mb N] [--rocksdb]
+                           a store filled with 100 million URLs in 2 GB of memory (hours; 5 million
+                           are minutes), killed and opened again; and the cost of a lease
   help                     this
 ";
 
