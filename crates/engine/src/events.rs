@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use frontier::Alert;
+use ports::shard_store::SeenFacts;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -16,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tracing::{debug, info, warn};
-use types::{HostKey, Outcome};
+use types::{HostKey, Outcome, ShardId};
 
 /// The counters of one process. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
@@ -38,6 +39,22 @@ pub struct Events {
     inactive_hosts: Gauge,
     alerts: Family<Reason, Counter>,
     pub archive_bytes: Gauge<u64, AtomicU64>,
+    seen: Family<AnsweredBy, Counter>,
+    filter_urls: Family<Shard, Gauge>,
+    filter_bytes: Family<Shard, Gauge>,
+    filter_errors: Family<Shard, Gauge<f64, AtomicU64>>,
+}
+
+/// Who knew whether a link was new: the table of recent URLs, the filter, the store, or the store
+/// because the filter had erred.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AnsweredBy {
+    by: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Shard {
+    shard: u16,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -81,6 +98,10 @@ impl Default for Events {
             inactive_hosts: Gauge::default(),
             alerts: Family::default(),
             archive_bytes: Gauge::default(),
+            seen: Family::default(),
+            filter_urls: Family::default(),
+            filter_bytes: Family::default(),
+            filter_errors: Family::default(),
         }
     }
 }
@@ -111,6 +132,10 @@ impl Events {
             "lycosa_inactive_hosts", "Hosts that wait for their activation", inactive_hosts;
             "lycosa_alerts", "Things a human should look at", alerts;
             "lycosa_archive_bytes", "Bytes in archive files", archive_bytes;
+            "lycosa_seen", "Links by who knew whether they were new", seen;
+            "lycosa_seen_filter_urls", "URLs that the filter knows", filter_urls;
+            "lycosa_seen_filter_bytes", "Memory of the filter", filter_bytes;
+            "lycosa_seen_filter_error_ratio", "Strange URLs it takes for known", filter_errors;
         }
     }
 
@@ -157,6 +182,24 @@ impl Events {
         self.known.inc_by(known);
         self.commit.observe(took.as_secs_f64());
         debug!(visits, accepted, known, elapsed_ms = took.as_millis() as u64, "committed");
+    }
+
+    /// How the seen test of a shard goes: as counted before, and as it is now.
+    pub fn seen(&self, shard: ShardId, before: &SeenFacts, now: &SeenFacts) {
+        let answers = [
+            ("recent", now.recent - before.recent),
+            ("filter", now.new - before.new),
+            ("store", now.exact - before.exact),
+            ("store-in-vain", now.in_vain - before.in_vain),
+        ];
+        for (by, more) in answers {
+            self.seen.get_or_create(&AnsweredBy { by }).inc_by(more);
+        }
+        let (shard, filter) = (Shard { shard: shard.0 }, &now.filter);
+        self.filter_urls.get_or_create(&shard).set(filter.urls as i64);
+        self.filter_bytes.get_or_create(&shard).set(filter.bytes as i64);
+        let errors = f64::from(filter.errors_per_million) / 1e6;
+        self.filter_errors.get_or_create(&shard).set(errors);
     }
 
     pub fn standing(&self, in_flight: i64, active: i64, inactive: i64) {

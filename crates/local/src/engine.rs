@@ -66,15 +66,18 @@ pub struct EngineSettings {
     pub cache_bytes_max: u64,
     /// New rows kept in memory before they are written as files, all families together.
     pub memtable_bytes_max: u64,
-    /// Threads that write files and merge them.
+    /// Threads with which RocksDB writes files and merges them; fjall has one a database.
     pub threads: usize,
+    /// Threads that read side by side when many rows are wanted: how many questions the disk is
+    /// asked at once.
+    pub readers: usize,
 }
 
 impl Default for EngineSettings {
     fn default() -> Self {
         // A crawl at work needs a few thousand hosts' rows; the measured rates were flat from
         // 128 MiB on at 20 million keys.
-        Self { cache_bytes_max: 128 << 20, memtable_bytes_max: 96 << 20, threads: 2 }
+        Self { cache_bytes_max: 128 << 20, memtable_bytes_max: 48 << 20, threads: 2, readers: 4 }
     }
 }
 
@@ -86,7 +89,7 @@ impl EngineSettings {
         Self {
             cache_bytes_max: (self.cache_bytes_max / databases).max(4 << 20),
             memtable_bytes_max: (self.memtable_bytes_max / databases).max(16 << 20),
-            threads: self.threads.div_ceil(databases as usize),
+            ..self
         }
     }
 }

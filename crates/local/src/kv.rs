@@ -50,12 +50,16 @@ pub trait Kv: Send {
     /// Bytes on disk, as far as the engine can say cheaply.
     fn disk_bytes(&self) -> PortResult<u64>;
 
-    /// Writes a file beside the database under its final name: all of it, and durable, or the
-    /// old one stays.
-    fn save_side(&mut self, name: &str, write: &mut SideWriter<'_>) -> PortResult<()>;
+    /// Cuts a file beside the database at `at`, which is not beyond its end, and appends to it;
+    /// it is made if it is not there. Durable after this. When it fails, what lies before `at` is
+    /// as it was.
+    fn append_side(&mut self, name: &str, at: u64, bytes: &[u8]) -> PortResult<()>;
 
-    /// Opens a file beside the database, if it is there.
-    fn load_side(&self, name: &str) -> PortResult<Option<Box<dyn io::Read + '_>>>;
+    /// Removes a file beside the database, if it is there.
+    fn remove_side(&mut self, name: &str) -> PortResult<()>;
+
+    /// Opens a file beside the database for reading from `at` on, if it is there.
+    fn load_side(&self, name: &str, at: u64) -> PortResult<Option<Box<dyn io::Read + '_>>>;
 }
 
 /// Gets the value of a key that is there.
@@ -66,9 +70,6 @@ pub type ManyFn<'a> = dyn FnMut(usize, Option<&[u8]>) -> PortResult<()> + 'a;
 
 /// Gets one key and its value; breaks when it has enough.
 pub type ScanFn<'a> = dyn FnMut(&[u8], &[u8]) -> PortResult<ControlFlow<()>> + 'a;
-
-/// Writes the content of a side file.
-pub type SideWriter<'a> = dyn FnMut(&mut dyn io::Write) -> io::Result<()> + 'a;
 
 /// A kind of rows with one key layout; see `shard::keys`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,7 +127,7 @@ pub enum Durability {
     Disk,
 }
 
-/// Puts and deletes that happen together, in this order. Their bytes lie in one buffer.
+/// Puts and deletes that happen together. Their bytes lie in one buffer.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -160,6 +161,11 @@ impl Batch {
         self.op(family, true, key, |bytes| codec::encode_into(value, bytes));
     }
 
+    /// Puts what `write` appends.
+    pub fn put_with(&mut self, family: Family, key: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        self.op(family, true, key, write);
+    }
+
     pub fn delete(&mut self, family: Family, key: &[u8]) {
         self.op(family, false, key, |_| ());
     }
@@ -178,6 +184,14 @@ impl Batch {
             key: &self.bytes[op.start..op.key_end],
             value: op.put.then(|| &self.bytes[op.key_end..op.end]),
         })
+    }
+
+    /// The same by family and key: an engine finds the place of each near the last one's, which
+    /// is still in the processor's cache.
+    pub fn sorted(&self) -> impl Iterator<Item = Change<'_>> {
+        let mut changes: Vec<_> = self.iter().collect();
+        changes.sort_unstable_by(|a, b| (a.family, a.key).cmp(&(b.family, b.key)));
+        changes.into_iter()
     }
 
     pub fn len(&self) -> usize {

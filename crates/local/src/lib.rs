@@ -15,6 +15,8 @@ pub mod files;
 pub mod fjall;
 pub mod kv;
 pub mod memory;
+#[cfg(any(feature = "fjall", feature = "rocksdb", test))]
+mod readers;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 pub mod shard;

@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 
 use ports::{PortError, PortResult};
 
-use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, SideWriter, ValueFn};
+use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, ValueFn};
 use crate::sim_disk::Disk;
 
 /// One database on a [`Disk`]. Dropping it without closing is what a kill does.
@@ -118,20 +118,34 @@ impl Kv for MemoryKv {
         Ok(rows.map(|(key, value)| (key.len() + value.len()) as u64).sum())
     }
 
-    fn save_side(&mut self, name: &str, write: &mut SideWriter<'_>) -> PortResult<()> {
-        let mut bytes = Vec::new();
-        write(&mut bytes).map_err(|error| PortError::io(format!("write `{name}`"), &error))?;
+    fn append_side(&mut self, name: &str, at: u64, bytes: &[u8]) -> PortResult<()> {
+        let mut state = self.disk.lock();
+        state.alive(self.life)?;
+        let result = state.write(self.life);
+        let file = state.database_mut(&self.name).sides.entry(name.to_owned()).or_default();
+        if at > file.len() as u64 {
+            return Err(PortError::corrupt(format!("append to `{name}`"), "it has become shorter"));
+        }
+        file.truncate(at as usize);
+        // A process that dies here leaves a part of it.
+        let kept = if result.is_ok() { bytes.len() } else { bytes.len() / 2 };
+        file.extend_from_slice(&bytes[..kept]);
+        result
+    }
+
+    fn remove_side(&mut self, name: &str) -> PortResult<()> {
         let mut state = self.disk.lock();
         state.write(self.life)?;
-        state.database_mut(&self.name).sides.insert(name.to_owned(), bytes);
+        state.database_mut(&self.name).sides.remove(name);
         Ok(())
     }
 
-    fn load_side(&self, name: &str) -> PortResult<Option<Box<dyn io::Read + '_>>> {
+    fn load_side(&self, name: &str, at: u64) -> PortResult<Option<Box<dyn io::Read + '_>>> {
         let state = self.disk.lock();
         state.alive(self.life)?;
-        let side = state.database(&self.name).sides.get(name).cloned();
-        Ok(side.map(|bytes| Box::new(io::Cursor::new(bytes)) as Box<dyn io::Read>))
+        let side = state.database(&self.name).sides.get(name);
+        let rest = side.map(|bytes| bytes.get(at as usize..).unwrap_or_default().to_vec());
+        Ok(rest.map(|bytes| Box::new(io::Cursor::new(bytes)) as Box<dyn io::Read>))
     }
 }
 

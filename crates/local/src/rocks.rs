@@ -14,7 +14,8 @@ use rocksdb::{
 };
 
 use crate::engine::EngineSettings;
-use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, SideWriter, ValueFn};
+use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, ValueFn};
+use crate::readers::read_runs;
 use crate::side;
 
 /// A range of more keys than this is deleted by one range tombstone, which every later read of the
@@ -49,6 +50,7 @@ impl fmt::Debug for RocksShared {
 pub struct RocksKv {
     folder: PathBuf,
     db: DB,
+    readers: usize,
 }
 
 impl RocksKv {
@@ -62,7 +64,7 @@ impl RocksKv {
         });
         let db = DB::open_cf_descriptors(&database_options(shared), folder, families);
         let db = db.map_err(|error| translate("open the state", folder, &error))?;
-        Ok(Self { folder: folder.to_owned(), db })
+        Ok(Self { folder: folder.to_owned(), db, readers: shared.limits.readers })
     }
 
     fn family(&self, family: Family) -> &ColumnFamily {
@@ -160,12 +162,12 @@ impl Kv for RocksKv {
     }
 
     fn get_many(&self, family: Family, keys: &[&[u8]], each: &mut ManyFn<'_>) -> PortResult<()> {
-        let values = self.db.batched_multi_get_cf(self.family(family), keys, true);
-        for (n, value) in values.into_iter().enumerate() {
-            let value = value.map_err(|error| self.failed("read", &error))?;
-            each(n, value.as_deref())?;
-        }
-        Ok(())
+        let rows = self.family(family);
+        let values = read_runs(keys, self.readers, |run| {
+            let values = self.db.batched_multi_get_cf(rows, run, true).into_iter();
+            values.map(|value| value.map_err(|error| self.failed("read", &error))).collect()
+        })?;
+        values.iter().enumerate().try_for_each(|(n, value)| each(n, value.as_deref()))
     }
 
     fn scan(
@@ -195,7 +197,7 @@ impl Kv for RocksKv {
 
     fn commit(&mut self, batch: &Batch, durability: Durability) -> PortResult<()> {
         let mut writes = WriteBatch::default();
-        for change in batch.iter() {
+        for change in batch.sorted() {
             let rows = self.family(change.family);
             match change.value {
                 Some(value) => writes.put_cf(rows, change.key, value),
@@ -236,11 +238,15 @@ impl Kv for RocksKv {
         bytes.map_err(|error| PortError::io("measure the state", &error))
     }
 
-    fn save_side(&mut self, name: &str, write: &mut SideWriter<'_>) -> PortResult<()> {
-        side::save(&self.folder, name, write)
+    fn append_side(&mut self, name: &str, at: u64, bytes: &[u8]) -> PortResult<()> {
+        side::append(&self.folder, name, at, bytes)
     }
 
-    fn load_side(&self, name: &str) -> PortResult<Option<Box<dyn io::Read + '_>>> {
-        side::load(&self.folder, name)
+    fn remove_side(&mut self, name: &str) -> PortResult<()> {
+        side::remove(&self.folder, name)
+    }
+
+    fn load_side(&self, name: &str, at: u64) -> PortResult<Option<Box<dyn io::Read + '_>>> {
+        side::load(&self.folder, name, at)
     }
 }

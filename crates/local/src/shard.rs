@@ -6,7 +6,7 @@
 //! follows only after it.
 //!
 //! Always: the counters, the queues and the facts of hosts agree after every batch. RAM grows with
-//! the settings below and with the filter's 8 to 12 bits a URL, never with hosts or queues.
+//! the settings below and with the filter's 10.7 to 12 bits a URL, never with hosts or queues.
 //!
 //! Start with `commit` (a group of visits) and `seen` (do we know this URL?); `keys` is the layout.
 
@@ -17,11 +17,14 @@ mod filter;
 mod group;
 pub mod keys;
 mod meta;
+mod migrate;
+mod prints;
 mod queue;
 mod recent;
 mod recovery;
 mod seen;
 mod stage;
+mod stored;
 mod upkeep;
 mod visits;
 
@@ -33,7 +36,7 @@ use foldhash::fast::FixedState;
 use lru::LruCache;
 use ports::shard_store::{
     CommitBatch, Committed, Counts, Grant, HostRow, Letter, Recovery, RefillWant, Refilled,
-    Rejudge, ScanCursor, Tally, VisitLine, Woken,
+    Rejudge, ScanCursor, SeenFacts, Tally, VisitLine, Woken,
 };
 use ports::{PortResult, RobotsEntry, ShardStore, codec, failpoint};
 use types::record::RetryPolicy;
@@ -47,8 +50,8 @@ use self::visits::VisitNumbers;
 use crate::kv::{Batch, Durability, Family, Kv};
 
 pub use self::meta::FORMAT;
+pub use self::prints::PRINTS_FILE;
 pub use self::seen::{IdFn, url_id};
-pub use self::upkeep::FILTER_FILE;
 
 /// How a shard keeps its state.
 #[derive(Debug, Clone)]
@@ -56,16 +59,16 @@ pub struct ShardSettings {
     pub shard: ShardId,
     /// Seeds the hash tables of a new state; a state that is there keeps its own.
     pub hash_seed: u64,
-    /// The filter is saved after this many new URLs. What is newer is read from `fresh` on open:
-    /// a million ids are 24 MB, less than a second.
+    /// What the filter knows is written after this many new URLs. What is newer is read from
+    /// `fresh` on open: a million ids are 24 MB, less than a second.
     pub checkpoint_urls: u64,
-    /// Ids of which a link needs no look at the store, 32 bytes each. The menus and footers of
-    /// the hosts at work: some 50 links of a few thousand hosts.
-    pub recent_urls_max: usize,
+    /// Memory for ids of which a link needs no look at the store, 16 bytes each: the menus and
+    /// footers of the hosts at work, and the pages that everybody links to. It grows with the crawl.
+    pub recent_bytes_max: u64,
     /// Hosts whose queue facts are in memory, some 150 bytes each: those at work, and those that
     /// they link to.
     pub host_facts_max: usize,
-    /// Smallest filter, in URLs, one byte each: so that a young crawl need not build it anew often.
+    /// Smallest filter, in URLs, 11 bits each: so that a young crawl need not make it larger often.
     pub filter_urls_min: u64,
     /// Keys read for a new filter with each commit: a few milliseconds.
     pub rebuild_step: usize,
@@ -81,7 +84,7 @@ impl ShardSettings {
             shard,
             hash_seed,
             checkpoint_urls: 1_000_000,
-            recent_urls_max: 1 << 18,
+            recent_bytes_max: 256 << 20,
             host_facts_max: 1 << 16,
             filter_urls_min: 1 << 20,
             rebuild_step: 4096,
@@ -93,7 +96,7 @@ impl ShardSettings {
     /// With small tables, for simulations that open many shards.
     pub fn small(shard: ShardId, hash_seed: u64) -> Self {
         Self {
-            recent_urls_max: 1 << 12,
+            recent_bytes_max: 64 << 10,
             host_facts_max: 1 << 10,
             filter_urls_min: 1 << 14,
             checkpoint_urls: 2_000,
@@ -112,6 +115,7 @@ pub struct Shard<K> {
     next_due: Option<Timestamp>,
     floors: Floors,
     recent: Recent,
+    seen: SeenFacts,
     facts: LruCache<Box<str>, QueueFacts, FixedState>,
     upkeep: Upkeep,
 }
@@ -137,7 +141,8 @@ impl<K: Kv> Shard<K> {
             visits: VisitNumbers::new(meta.visit_bound),
             next_due: None,
             floors: Floors::default(),
-            recent: Recent::new(settings.recent_urls_max, seed),
+            recent: Recent::new(settings.recent_bytes_max, seed),
+            seen: SeenFacts::default(),
             facts: LruCache::with_hasher(hosts_max, FixedState::with_seed(seed)),
             upkeep: Upkeep::default(),
             kv,
@@ -249,8 +254,9 @@ impl<K: Kv> ShardStore for Shard<K> {
 
     fn records(&mut self, cursor: &mut ScanCursor, limit: usize) -> PortResult<Vec<Record>> {
         let mut records = Vec::new();
-        self.scan_records(cursor, limit, |_, value| {
-            records.push(codec::decode("a URL's record", value)?);
+        self.scan_records(cursor, limit, |key, value| {
+            let (prefix, _) = keys::read_host(key)?;
+            records.push(stored::read(keys::prefix_host(prefix)?.as_str(), value)?);
             Ok(())
         })?;
         Ok(records)
@@ -312,10 +318,12 @@ impl<K: Kv> ShardStore for Shard<K> {
         Counts { known: counters.known, queued: counters.queued, scheduled: counters.scheduled }
     }
 
+    fn seen(&self) -> SeenFacts {
+        SeenFacts { filter: self.upkeep.facts(), ..self.seen }
+    }
+
     fn close(&mut self) -> PortResult<()> {
-        if self.filter_is_behind() {
-            self.save_filter()?;
-        }
+        self.close_filter()?;
         let mut counters = self.meta.counters;
         counters.closed = true;
         let mut batch = Batch::default();

@@ -1,16 +1,19 @@
-//! Files beside a database: written whole or not at all.
+//! Files beside a database: small ones that are written whole or not at all, and one that grows.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Seek as _, Write as _};
 use std::path::Path;
 
 use ports::PortResult;
 
 use crate::files::{failed, sync_folder};
-use crate::kv::SideWriter;
 
 /// Writes under another name first; the final name always stands for a whole file.
-pub(crate) fn save(folder: &Path, name: &str, write: &mut SideWriter<'_>) -> PortResult<()> {
+pub(crate) fn save(
+    folder: &Path,
+    name: &str,
+    write: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
+) -> PortResult<()> {
     let path = folder.join(name);
     let draft = folder.join(format!("{name}.tmp"));
     let put = || -> io::Result<()> {
@@ -31,10 +34,51 @@ pub(crate) fn save(folder: &Path, name: &str, write: &mut SideWriter<'_>) -> Por
     sync_folder(folder)
 }
 
+/// Cuts a file at `at` and appends to it, durably.
 #[cfg(any(feature = "fjall", feature = "rocksdb", test))]
-pub(crate) fn load<'a>(folder: &Path, name: &str) -> PortResult<Option<Box<dyn io::Read + 'a>>> {
+pub(crate) fn append(folder: &Path, name: &str, at: u64, bytes: &[u8]) -> PortResult<()> {
     let path = folder.join(name);
-    match File::open(&path) {
+    let put = || -> io::Result<bool> {
+        let options = fs::OpenOptions::new().write(true).create(true).truncate(false).clone();
+        let mut file = options.open(&path)?;
+        let length = file.metadata()?.len();
+        if at > length {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has become shorter"));
+        }
+        file.set_len(at)?;
+        file.seek(io::SeekFrom::Start(at))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(length == 0)
+    };
+    let made = put().map_err(|error| failed("append to", &path, &error))?;
+    if made { sync_folder(folder) } else { Ok(()) }
+}
+
+#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+pub(crate) fn remove(folder: &Path, name: &str) -> PortResult<()> {
+    let path = folder.join(name);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("remove", &path, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(any(feature = "fjall", feature = "rocksdb", test))]
+pub(crate) fn load<'a>(
+    folder: &Path,
+    name: &str,
+    at: u64,
+) -> PortResult<Option<Box<dyn io::Read + 'a>>> {
+    let path = folder.join(name);
+    let open = || {
+        let mut file = File::open(&path)?;
+        file.seek(io::SeekFrom::Start(at))?;
+        io::Result::Ok(file)
+    };
+    match open() {
         Ok(file) => Ok(Some(Box::new(io::BufReader::with_capacity(64 << 10, file)))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("open", &path, &error)),
@@ -80,7 +124,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let read = || {
             let mut text = String::new();
-            let file = load(folder.path(), "x").unwrap();
+            let file = load(folder.path(), "x", 0).unwrap();
             file.map(|mut file| {
                 file.read_to_string(&mut text).unwrap();
                 text
@@ -98,5 +142,21 @@ mod tests {
         assert_eq!(read().as_deref(), Some("three"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(!disk_is_full(folder.path()));
+    }
+
+    #[test]
+    fn a_file_grows_from_where_it_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |at| {
+            let mut text = String::new();
+            load(folder.path(), "x", at).unwrap().unwrap().read_to_string(&mut text).unwrap();
+            text
+        };
+        append(folder.path(), "x", 0, b"one").unwrap();
+        append(folder.path(), "x", 3, b", two and more").unwrap();
+        append(folder.path(), "x", 8, b"!").unwrap();
+        assert_eq!((read(0), read(5)), ("one, two!".to_owned(), "two!".to_owned()));
+        assert!(append(folder.path(), "x", 10, b"?").is_err(), "a hole is no file");
+        assert_eq!(read(0), "one, two!");
     }
 }

@@ -9,7 +9,7 @@ use types::ShardId;
 /// Small tables, so that the paths of large states are walked too.
 fn settings(ids: Option<IdFn>) -> ShardSettings {
     let mut settings = ShardSettings::small(ShardId(0), 42);
-    settings.recent_urls_max = 64;
+    settings.recent_bytes_max = 1 << 10;
     settings.host_facts_max = 2;
     settings.filter_urls_min = 64;
     settings.checkpoint_urls = 50;

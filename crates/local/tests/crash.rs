@@ -35,7 +35,7 @@ fn settings() -> ShardSettings {
     settings.filter_urls_min = 64;
     settings.rebuild_step = 7;
     settings.rebuild_at_open_max = 10;
-    settings.recent_urls_max = 32;
+    settings.recent_bytes_max = 512;
     settings.host_facts_max = 2;
     settings
 }

@@ -100,9 +100,10 @@ fn check<K: Kv>(open: impl Fn() -> K) {
     kv.commit(&batch, Durability::Os).expect("commits");
     assert_eq!(all(&kv, Family::Fresh, b"", None).len(), 20_000);
 
-    assert!(kv.load_side("side").expect("no side").is_none());
-    kv.save_side("side", &mut |out| out.write_all(b"one")).expect("saves");
-    kv.save_side("side", &mut |out| out.write_all(b"two")).expect("saves");
+    assert!(kv.load_side("side", 0).expect("no side").is_none());
+    kv.append_side("side", 0, b"one and more").expect("begins");
+    kv.append_side("side", 3, b", two").expect("appends");
+    assert!(kv.append_side("side", 9, b"!").is_err(), "a hole is no file");
     kv.sync().expect("syncs");
     assert!(kv.disk_bytes().expect("a size") > 0);
     drop(kv);
@@ -111,9 +112,9 @@ fn check<K: Kv>(open: impl Fn() -> K) {
     assert_eq!(keys(&kv, Family::Visit, b"", None), "achij");
     assert_eq!(get(&kv, Family::Visit, b"c"), Some(b"new".to_vec()));
     let mut side = String::new();
-    let mut file = kv.load_side("side").expect("reads").expect("there");
+    let mut file = kv.load_side("side", 2).expect("reads").expect("there");
     file.read_to_string(&mut side).expect("text");
-    assert_eq!(side, "two");
+    assert_eq!(side, "e, two");
 }
 
 #[test]

@@ -195,6 +195,11 @@ pub struct StoreSettings {
     /// The filter of seen URLs is saved after this many new ones; newer ones are read again when
     /// a killed crawl is opened, a million in less than a second.
     pub checkpoint_urls: u64,
+    /// Memory for links that were met a moment ago and need no look at the state, all shards
+    /// together, 16 bytes each. It is taken as the crawl grows.
+    pub recent_max: ByteSize,
+    /// Memory for what was read from the state's files, all shards together.
+    pub cache_max: ByteSize,
 }
 
 impl Default for StoreSettings {
@@ -205,6 +210,8 @@ impl Default for StoreSettings {
             disk_free_min: ByteSize(1_000_000_000),
             shards: 1,
             checkpoint_urls: 1_000_000,
+            recent_max: ByteSize(256 << 20),
+            cache_max: ByteSize(128 << 20),
         }
     }
 }

@@ -61,7 +61,7 @@ pub fn check(settings: &Settings) -> Result<(), fetch::Error> {
 
 /// The books of all shards, opened. They have not settled their past: `engine::open` does.
 pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<Books>> {
-    let stores = open_stores(dir, mark, settings.store.checkpoint_urls)
+    let stores = open_stores(dir, mark, &settings.store)
         .with_context(|| format!("open {}", dir.root().display()))?;
     let mut all = Vec::new();
     for (shard, store) in (0..).zip(stores) {
@@ -76,15 +76,16 @@ pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<
     Ok(all)
 }
 
-/// The stores of all shards, to look at. Reading them changes nothing.
+/// The stores of all shards, to look at. Reading them changes nothing, except that the state of an
+/// older version is brought to the format of this one.
 pub fn stores(dir: &Dir, mark: &Mark) -> PortResult<Vec<Box<dyn ShardStore>>> {
-    open_stores(dir, mark, StoreSettings::default().checkpoint_urls)
+    open_stores(dir, mark, &StoreSettings::default())
 }
 
 fn open_stores(
     dir: &Dir,
     mark: &Mark,
-    checkpoint_urls: u64,
+    settings: &StoreSettings,
 ) -> PortResult<Vec<Box<dyn ShardStore>>> {
     let engine = mark
         .engine
@@ -92,10 +93,15 @@ fn open_stores(
         .map_err(|why| PortError::new(PortErrorKind::Version, "open the state", why))?;
     let shards = (0..mark.shards).map(|shard| {
         let seed = mark.crawl_id ^ u64::from(shard);
-        ShardSettings { checkpoint_urls, ..ShardSettings::new(ShardId(shard), seed) }
+        ShardSettings {
+            checkpoint_urls: settings.checkpoint_urls,
+            recent_bytes_max: settings.recent_max.0 / u64::from(mark.shards.max(1)),
+            ..ShardSettings::new(ShardId(shard), seed)
+        }
     });
     let shards: Vec<_> = shards.collect();
-    local::open_shards(&dir.state(), engine, &shards, EngineSettings::default())
+    let limits = EngineSettings { cache_bytes_max: settings.cache_max.0, ..Default::default() };
+    local::open_shards(&dir.state(), engine, &shards, limits)
 }
 
 /// The index beside the archive, opened when it is first asked. Only then has the archive been cut

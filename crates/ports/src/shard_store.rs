@@ -84,6 +84,9 @@ pub trait ShardStore: Send {
     /// How much there is of what.
     fn counts(&self) -> Counts;
 
+    /// How the seen test goes, since this process began.
+    fn seen(&self) -> SeenFacts;
+
     /// Leaves everything durable and the next open quick.
     fn close(&mut self) -> PortResult<()>;
 }
@@ -376,6 +379,30 @@ pub struct Counts {
     pub queued: u64,
     /// URLs that wait for their time.
     pub scheduled: u64,
+}
+
+/// How the seen test of this process goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SeenFacts {
+    /// Links that the table of recent ones knew.
+    pub recent: u64,
+    /// Links that the filter called new.
+    pub new: u64,
+    /// Links that the store was asked about, and knew.
+    pub exact: u64,
+    /// Links that the store was asked about in vain: the filter had erred, or there was none.
+    pub in_vain: u64,
+    pub filter: FilterFacts,
+}
+
+/// The filter before the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FilterFacts {
+    /// URLs that it knows; 0 while it is being made.
+    pub urls: u64,
+    pub bytes: u64,
+    /// Of a million strange URLs, how many it takes for known ones. By samples.
+    pub errors_per_million: u32,
 }
 
 /// Counters of the crawl's life, by name.

@@ -119,8 +119,21 @@ impl<'a> UrlRef<'a> {
         &self.text[self.parts.host_start as usize..self.parts.host_end as usize]
     }
 
+    pub fn scheme(&self) -> Scheme {
+        self.parts.scheme
+    }
+
+    pub fn port(&self) -> u16 {
+        self.parts.port
+    }
+
+    /// What goes into the request line: `/path?query`.
+    pub fn path_and_query(&self) -> &'a str {
+        &self.text[self.parts.path_start as usize..]
+    }
+
     pub fn path(&self) -> &'a str {
-        let rest = &self.text[self.parts.path_start as usize..];
+        let rest = self.path_and_query();
         rest.split_once('?').map_or(rest, |(path, _)| path)
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use frontier::{Errand, Fate, Frontier, Lease, Place, RobotsErrand, RobotsMark, Wake};
 use ports::shard_store::{
-    HostRow, LetterBody, Onward, RefillWant, Refilled, RobotsFound, UrlChange, VisitLine,
+    HostRow, LetterBody, Onward, RefillWant, Refilled, RobotsFound, SeenFacts, UrlChange, VisitLine,
 };
 use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -92,6 +92,8 @@ pub struct Owner {
     closed: Option<Books>,
     /// Bytes in this shard's archive, as counted already.
     archive_bytes: u64,
+    /// How the seen test went, as counted already.
+    seen: SeenFacts,
     activity: u64,
     shown: (i64, i64, i64),
     /// After each step everything is compared with everything else.
@@ -134,6 +136,7 @@ impl Owner {
             expire_at: Timestamp::ZERO,
             closed: None,
             archive_bytes: parts.archive_bytes,
+            seen: SeenFacts::default(),
             activity: 0,
             shown: (0, 0, 0),
             audited: false,
@@ -489,6 +492,8 @@ impl Owner {
         self.limits.archived(kept.archive_bytes.saturating_sub(self.archive_bytes));
         self.archive_bytes = kept.archive_bytes;
         self.ctx.events.archive_bytes.set(self.limits.archive_bytes());
+        self.ctx.events.seen(self.shard, &self.seen, &kept.seen);
+        self.seen = kept.seen;
         self.next_due = match (self.next_due, kept.committed.next_due) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use ports::shard_store::{
-    Arrival, CommitBatch, Committed, LetterBody, Onward, RobotsFound, Tally, UrlChange,
+    Arrival, CommitBatch, Committed, LetterBody, Onward, RobotsFound, SeenFacts, Tally, UrlChange,
     VisitCommit, VisitLine,
 };
 use ports::{Archive, PortResult, RobotsEntry, ShardStore, Sink};
@@ -78,6 +78,8 @@ pub struct Kept {
     pub robots: Vec<(Origin, RobotsEntry)>,
     pub letters: Vec<(ShardId, u64)>,
     pub archive_bytes: u64,
+    /// How the seen test goes, since this process began.
+    pub seen: SeenFacts,
     /// How long it took, archive and store together.
     pub took: Duration,
 }
@@ -97,6 +99,7 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
         robots: Vec::new(),
         letters: group.arrivals.iter().filter_map(|arrival| arrival.letter).collect(),
         archive_bytes: bytes(books),
+        seen: SeenFacts::default(),
         took: Duration::ZERO,
     };
     let mut batch = CommitBatch {
@@ -138,6 +141,7 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
         batch.arrivals.push(Arrival { letter: news.letter, robots, ..Arrival::default() });
     }
     kept.committed = books.store.commit(batch)?;
+    kept.seen = books.store.seen();
     for sink in &mut books.sinks {
         sink.feed(&kept.committed.lines)?;
     }

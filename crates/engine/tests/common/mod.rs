@@ -101,7 +101,7 @@ impl Machine {
         let mut settings = ShardSettings::small(ShardId(n), self.seed);
         settings.checkpoint_urls = self.checkpoint_urls;
         // So small that what does not fit, and what grows, is met in every crawl.
-        settings.recent_urls_max = 1 << 7;
+        settings.recent_bytes_max = 2 << 10;
         settings.host_facts_max = 1 << 3;
         settings.filter_urls_min = 1 << 8;
         Shard::open(kv, settings)

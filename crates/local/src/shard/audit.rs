@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use ports::{PortResult, codec};
-use types::{QueueKey, Record, State, Timestamp};
+use types::{QueueKey, State, Timestamp};
 
 use super::facts::QueueFacts;
+use super::filter::Print;
 use super::keys::{self, HostKind};
-use super::{Shard, meta};
+use super::seen::SALTS_MAX;
+use super::{Shard, meta, stored};
 use crate::kv::{Family, Kv};
 
 /// How many wait at a host, and the first number of each band.
@@ -29,12 +31,13 @@ impl<K: Kv> Shard<K> {
         let mut known = 0;
         self.each_row(Family::Url, |key, value| {
             known += 1;
-            let record: Record = codec::decode("a URL's record", value)?;
-            let url = &record.url;
             let (prefix, _) = keys::read_host(key)?;
+            let record = stored::read(keys::prefix_host(prefix)?.as_str(), value)?;
+            let url = &record.url;
             let id = keys::read_id(key)?;
-            if keys::prefix_host(prefix)? != url.host_key() {
-                say(format!("{url} lies under another host"));
+            let ids = self.settings.ids;
+            if !(0..SALTS_MAX).any(|salt| ids(url.as_str(), salt) == id) {
+                say(format!("{url} lies under an id that is not its own"));
             }
             let waits = record.state == State::Queued && record.due.is_none();
             let stands = places.remove(key).unwrap_or_default();
@@ -45,7 +48,7 @@ impl<K: Kv> Shard<K> {
             if due != Vec::from_iter(record.due) {
                 say(format!("{url} is due at {:?} and listed for {due:?}", record.due));
             }
-            if self.upkeep.filter.as_ref().is_some_and(|filter| !filter.may_have(id)) {
+            if self.upkeep.filter.as_ref().is_some_and(|filter| !filter.may_have(Print::of(id))) {
                 say(format!("the filter does not know {url}"));
             }
             seeds += u64::from(record.found.seed);

@@ -111,10 +111,19 @@ fn joined(prefix: &[u8], rest: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The id at the end of a `url` or `due` key, or in a `queue` or `fresh` value.
+/// The id at the end of a `url` or `due` key, or in a `queue` value.
 pub fn read_id(bytes: &[u8]) -> PortResult<UrlId> {
     let id = bytes.last_chunk().ok_or_else(|| broken("a URL's id", bytes))?;
     Ok(UrlId::from_be_bytes(*id))
+}
+
+/// The ids in a value of `fresh`.
+pub fn read_ids(bytes: &[u8]) -> PortResult<impl Iterator<Item = UrlId>> {
+    let (ids, rest) = bytes.as_chunks();
+    if !rest.is_empty() {
+        return Err(broken("the ids of new URLs", bytes));
+    }
+    Ok(ids.iter().map(|id| UrlId::from_be_bytes(*id)))
 }
 
 /// The place at the end of a `queue` key.

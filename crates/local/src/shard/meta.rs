@@ -12,10 +12,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use types::{CrawlUrl, ShardId, Timestamp};
 
+use super::migrate;
 use crate::kv::{Batch, Durability, Family, Kv, after_prefix, get_vec};
 
-/// The version of the whole layout. Another number is refused at open, never guessed.
-pub const FORMAT: u32 = 1;
+/// The version of the whole layout. An older one is brought to this one at open (`migrate`); any
+/// other is refused, never guessed.
+pub const FORMAT: u32 = 2;
 
 pub(super) const FORMAT_NAME: &[u8] = b"format";
 const COUNTERS: &[u8] = b"counters";
@@ -58,11 +60,15 @@ pub(super) struct Counters {
     pub(super) closed: bool,
 }
 
-/// Which filter file is the newest, and up to where `fresh` need not tell it any more.
+/// Which file of prints counts and how much of it, and up to where `fresh` need not tell it any
+/// more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct FilterNote {
     pub(super) generation: u64,
+    pub(super) bytes: u64,
     pub(super) covered: u64,
+    /// Prints that may stand in the file twice.
+    pub(super) doubled: u64,
 }
 
 /// Everything of `meta` that is held in memory.
@@ -89,7 +95,10 @@ impl Meta {
         let stored: Option<Format> = read(kv, FORMAT_NAME)?;
         let resumed = stored.is_some();
         let format = match stored {
-            Some(format) => check(format, kv.engine(), shard)?,
+            Some(format) => {
+                let format = check(format, kv.engine(), shard)?;
+                current(kv, format)?
+            }
             None => begin(kv, shard, hash_seed)?,
         };
         let mut tally = Tally::default();
@@ -116,18 +125,26 @@ fn begin(kv: &mut dyn Kv, shard: ShardId, hash_seed: u64) -> PortResult<Format> 
     let engine = kv.engine().to_owned();
     let format = Format { version: FORMAT, engine, shard, hash_seed };
     let mut batch = Batch::default();
-    batch.put_value(Family::Meta, FORMAT_NAME, &format);
+    put_format(&mut batch, &format);
     kv.commit(&batch, Durability::Disk)?;
     Ok(format)
+}
+
+/// Brings an older state to this version's format.
+fn current(kv: &mut dyn Kv, format: Format) -> PortResult<Format> {
+    match format.version {
+        1 => migrate::from_1(kv, format),
+        _ => Ok(format),
+    }
 }
 
 fn check(format: Format, engine: &str, shard: ShardId) -> PortResult<Format> {
     let refuse = |cause: String| {
         Err(PortError::new(PortErrorKind::Version, "open the shard's state", cause))
     };
-    if format.version != FORMAT {
+    if !(1..=FORMAT).contains(&format.version) {
         let version = format.version;
-        return refuse(format!("it has format {version}; this lycosa reads format {FORMAT}"));
+        return refuse(format!("it has format {version}; this lycosa reads formats 1 to {FORMAT}"));
     }
     if format.engine != engine {
         let stored = &format.engine;
@@ -137,6 +154,14 @@ fn check(format: Format, engine: &str, shard: ShardId) -> PortResult<Format> {
         return refuse(format!("it is shard {}, not shard {shard}", format.shard));
     }
     Ok(format)
+}
+
+pub(super) fn put_format(batch: &mut Batch, format: &Format) {
+    batch.put_value(Family::Meta, FORMAT_NAME, format);
+}
+
+pub(super) fn delete_filter(batch: &mut Batch) {
+    batch.delete(Family::Meta, FILTER);
 }
 
 pub(super) fn put_counters(batch: &mut Batch, counters: &Counters) {

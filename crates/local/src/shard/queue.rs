@@ -16,6 +16,7 @@ use super::group::Hosts;
 use super::keys::{self, HostKind};
 use super::meta;
 use super::seen::Keys;
+use super::stored::{self, Stored};
 use crate::kv::{Batch, Durability, Family, Kv, after_prefix};
 
 impl<K: Kv> Shard<K> {
@@ -40,7 +41,8 @@ impl<K: Kv> Shard<K> {
         }
         let mut found: Vec<Option<Record>> = vec![None; tasks.len()];
         records.read(&self.kv, Family::Url, |at, bytes| {
-            found[at] = bytes.map(|bytes| codec::decode("a URL's record", bytes)).transpose()?;
+            let host = wants[tasks[at].0].host.as_str();
+            found[at] = bytes.map(|bytes| stored::read(host, bytes)).transpose()?;
             Ok(())
         })?;
         for ((n, key, id), record) in tasks.into_iter().zip(found) {
@@ -183,7 +185,8 @@ impl<K: Kv> Shard<K> {
             entries.push((at, prefix, id, None::<Record>));
         }
         records.read(&self.kv, Family::Url, |n, bytes| {
-            entries[n].3 = bytes.map(|bytes| codec::decode("a record", bytes)).transpose()?;
+            let host = keys::prefix_host(&entries[n].1)?;
+            entries[n].3 = bytes.map(|bytes| stored::read(host.as_str(), bytes)).transpose()?;
             Ok(())
         })?;
         let mut batch = Batch::default();
@@ -236,8 +239,8 @@ impl<K: Kv> Shard<K> {
     ) -> PortResult<u64> {
         let mut moves = Vec::new();
         self.scan_records(cursor, limit, |key, value| {
-            let record: Record = codec::decode("a URL's record", value)?;
-            let again = match &record.state {
+            let row = Stored::read(value)?;
+            let again = match &row.state()? {
                 State::Blocked(Refusal::Robots { .. }) => which.robots,
                 State::Blocked(
                     Refusal::Setting { .. } | Refusal::Address { .. } | Refusal::Hops { .. },
@@ -246,6 +249,7 @@ impl<K: Kv> Shard<K> {
             };
             if again {
                 let (prefix, _) = keys::read_host(key)?;
+                let record = row.record(keys::prefix_host(prefix)?.as_str())?;
                 moves.push((prefix.to_vec(), keys::read_id(key)?, record));
             }
             Ok(())
@@ -313,7 +317,8 @@ impl<K: Kv> Shard<K> {
             counters.queued += 1;
             let key = QueueKey { band: record.found.band, seq: counters.queue_seq };
             hosts.facts_mut(host).add(key);
-            batch.put_value(Family::Url, &keys::url(&prefix, id), &record);
+            let row = keys::url(&prefix, id);
+            batch.put_with(Family::Url, &row, |out| stored::write(&record, out));
             batch.put(Family::Queue, &keys::queue(&prefix, key), &id.to_be_bytes());
             tasks.push(Task { key, id, record });
         }

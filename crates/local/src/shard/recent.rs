@@ -1,8 +1,8 @@
 //! Which URLs have we met a moment ago?
 //!
-//! Most links of a page were on the page before: menus, footers. A small table of the latest ids
-//! answers for them without a look at the store. It knows how near each was found, so that a
-//! nearer find still goes through.
+//! Most links of a page were on the page before: menus, footers. And some pages everybody links
+//! to. A table of the latest ids answers for them without a look at the store. It knows how near
+//! each was found, so that a nearer find still goes through.
 //!
 //! Always: what it calls known is in the store with nothing to change. An id alone does not prove
 //! a text, so each entry also holds 64 bits of another hash, under a seed that no page knows.
@@ -10,18 +10,38 @@
 use types::UrlId;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Entries looked through for an id. Four of them are two cache lines.
+/// Entries looked through for an id. Four of them are one cache line.
 const WAYS: usize = 4;
+/// Sets of the smallest table: 1 MiB. An entry holds the bits of its id beyond these.
+const SETS_MIN_BITS: u32 = 14;
+/// Bits of an id that an entry holds; with those of its set they are 52 at least.
+const TAG_BITS: u32 = 38;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+const NEAR_BITS: u32 = 26;
 
-/// A bounded table; a new entry pushes the oldest of its set out.
+/// A bounded table; a new entry pushes the oldest of its set out. It doubles while it fills up.
 #[derive(Debug)]
 pub(super) struct Recent {
-    /// Zero is empty: both tables come as untouched zero pages from the system.
-    ids: Vec<u128>,
-    ways: Vec<u128>,
-    sets: usize,
+    sets: Vec<Set>,
+    sets_max: usize,
+    /// Entries that pushed none out.
+    entries: usize,
     seed: u64,
 }
+
+/// The newest entry comes first. Zero is empty.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Set([Entry; WAYS]);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    proof: u64,
+    /// Bits of the id, then how near it was found; the last bit is always set.
+    way: u64,
+}
+
+const EMPTY: Entry = Entry { proof: 0, way: 0 };
 
 /// How near a URL was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,45 +59,64 @@ impl Near {
 }
 
 impl Recent {
-    pub(super) fn new(entries_max: usize, seed: u64) -> Self {
-        let sets = (entries_max / WAYS).next_power_of_two().max(1);
-        Self { ids: vec![0; sets * WAYS], ways: vec![0; sets * WAYS], sets, seed }
+    pub(super) fn new(bytes_max: u64, seed: u64) -> Self {
+        let sets_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Set>();
+        let sets_max = 1 << sets_max.max(1).ilog2();
+        let sets = sets_max.min(1 << SETS_MIN_BITS);
+        Self { sets: vec![Set([EMPTY; WAYS]); sets], sets_max, entries: 0, seed }
     }
 
     /// How near this very URL was found, if it is here.
     pub(super) fn find(&self, id: UrlId, text: &str) -> Option<Near> {
-        let set = self.set(id);
-        let at = set + self.ids[set..set + WAYS].iter().position(|&known| known == id.0)?;
-        let way = self.ways[at];
-        (way >> 64 == u128::from(self.proof(text))).then(|| unpack(way))
+        let Set(entries) = &self.sets[self.set(id)];
+        let found = entries.iter().find(|entry| entry.is_of(id))?;
+        (found.proof == self.proof(text)).then(|| unpack(found.way))
     }
 
     pub(super) fn insert(&mut self, id: UrlId, text: &str, near: Near) {
+        if self.entries > self.sets.len() * (WAYS - 1) && self.sets.len() < self.sets_max {
+            self.double();
+        }
         let set = self.set(id);
-        let ids = &mut self.ids[set..set + WAYS];
-        let at = ids.iter().position(|&known| known == id.0).unwrap_or(WAYS - 1);
-        ids.copy_within(..at, 1);
-        ids[0] = id.0;
-        let way = u128::from(self.proof(text)) << 64 | pack(near);
-        let ways = &mut self.ways[set..set + WAYS];
-        ways.copy_within(..at, 1);
-        ways[0] = way;
+        let entry = Entry { proof: self.proof(text), way: tag(id) << NEAR_BITS | pack(near) };
+        let Set(entries) = &mut self.sets[set];
+        let known = entries.iter().position(|entry| entry.is_of(id));
+        let at = known.unwrap_or(WAYS - 1);
+        self.entries += usize::from(entries[at] == EMPTY);
+        entries.copy_within(..at, 1);
+        entries[0] = entry;
     }
 
     /// The next find must go to the store.
     pub(super) fn forget(&mut self, id: UrlId) {
         let set = self.set(id);
-        for at in set..set + WAYS {
-            if self.ids[at] == id.0 {
-                self.ids[at] = 0;
-                self.ways[at] = 0;
+        let Set(entries) = &mut self.sets[set];
+        if let Some(at) = entries.iter().position(|entry| entry.is_of(id)) {
+            entries.copy_within(at + 1.., at);
+            entries[WAYS - 1] = EMPTY;
+            self.entries -= 1;
+        }
+    }
+
+    /// Each set becomes two; one more bit of the id tells who goes where.
+    fn double(&mut self) {
+        let half = self.sets.len();
+        let bit = 1 << (half.trailing_zeros() - SETS_MIN_BITS + NEAR_BITS);
+        self.sets.resize(2 * half, Set([EMPTY; WAYS]));
+        for at in 0..half {
+            let Set(all) = std::mem::replace(&mut self.sets[at], Set([EMPTY; WAYS]));
+            for (to, upper) in [(at, false), (at + half, true)] {
+                let Set(entries) = &mut self.sets[to];
+                let mine = all.iter().filter(|entry| **entry != EMPTY);
+                let mine = mine.filter(|entry| (entry.way & bit != 0) == upper);
+                entries.iter_mut().zip(mine).for_each(|(place, entry)| *place = *entry);
             }
         }
     }
 
     fn set(&self, id: UrlId) -> usize {
         // The id is a hash already: any of its bits will do.
-        (id.0 as usize & (self.sets - 1)) * WAYS
+        id.0 as usize & (self.sets.len() - 1)
     }
 
     fn proof(&self, text: &str) -> u64 {
@@ -85,12 +124,24 @@ impl Recent {
     }
 }
 
-fn pack(near: Near) -> u128 {
-    u128::from(near.depth) << 16 | u128::from(near.hops) << 8 | u128::from(near.seed) << 1 | 1
+impl Entry {
+    fn is_of(self, id: UrlId) -> bool {
+        self.way >> NEAR_BITS == tag(id) && self != EMPTY
+    }
 }
 
-fn unpack(way: u128) -> Near {
-    Near { depth: (way >> 16) as u16, hops: (way >> 8) as u8, seed: way >> 1 & 1 == 1 }
+/// The bits of an id beyond those that choose a set of the smallest table: a larger one needs some
+/// of them for that.
+fn tag(id: UrlId) -> u64 {
+    (id.0 as u64 >> SETS_MIN_BITS) & TAG_MASK
+}
+
+fn pack(near: Near) -> u64 {
+    u64::from(near.depth) << 10 | u64::from(near.hops) << 2 | u64::from(near.seed) << 1 | 1
+}
+
+fn unpack(way: u64) -> Near {
+    Near { depth: (way >> 10) as u16, hops: (way >> 2) as u8, seed: way >> 1 & 1 == 1 }
 }
 
 #[cfg(test)]
@@ -101,9 +152,9 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_found_until_newer_ones_push_it_out() {
-        let mut recent = Recent::new(8, 1);
+        let mut recent = Recent::new(128, 1);
         // All of one set: equal low bits.
-        let ids: Vec<_> = (1..=5_u128).map(|n| UrlId(n << 64)).collect();
+        let ids: Vec<_> = (1..=5_u128).map(|n| UrlId(n << SETS_MIN_BITS)).collect();
         for (n, id) in ids.iter().enumerate() {
             recent.insert(*id, "u", Near { depth: n as u16, ..NEAR });
         }
@@ -120,10 +171,32 @@ mod tests {
 
     #[test]
     fn another_text_with_the_same_id_is_not_taken_for_it() {
-        let mut recent = Recent::new(64, 7);
+        let mut recent = Recent::new(1 << 10, 7);
         recent.insert(UrlId(9), "http://a.test/", NEAR);
         assert_eq!(recent.find(UrlId(9), "http://b.test/"), None);
         assert_eq!(recent.find(UrlId(9), "http://a.test/"), Some(NEAR));
+    }
+
+    #[test]
+    fn a_table_that_fills_up_doubles_and_keeps_what_it_has() {
+        let text = |n: u64| format!("http://a.test/{n}");
+        let mut recent = Recent::new(8 << 20, 7);
+        let smallest = recent.sets.len();
+        let mut inserted = 0;
+        while recent.sets.len() < 4 * smallest {
+            let (id, depth) = (UrlId::of(&text(inserted)), inserted as u16);
+            recent.insert(id, &text(inserted), Near { depth, ..NEAR });
+            inserted += 1;
+        }
+        let found = |n: &u64| recent.find(UrlId::of(&text(*n)), &text(*n));
+        let kept = (0..inserted).filter(|n| found(n).is_some()).count() as u64;
+        assert!(kept > inserted * 8 / 10, "{kept} of {inserted}");
+        assert_eq!(kept as usize, recent.entries);
+        let right = |n: &u64| found(n).is_none_or(|near| near.depth == *n as u16);
+        assert!((0..inserted).all(|n| right(&n)));
+        // It never grows beyond its maximum.
+        (0..1_000_000).for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
+        assert_eq!(recent.sets.len() * WAYS, 1 << 19);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::group::{HostIndex, Hosts};
 use super::keys::{self, HostKind};
 use super::meta::{self, Counters};
 use super::visits::{self, VisitNumbers};
-use super::{Shard, facts::QueueFacts};
+use super::{Shard, facts::QueueFacts, stored};
 use crate::kv::{Batch, Durability, Family, Kv};
 
 /// A process that was killed may have given away numbers of letters and log lines that a power
@@ -66,7 +66,7 @@ impl<K: Kv> Shard<K> {
         }
         self.bury(&mut batch, &mut hosts, &settled, &mut counters)?;
         for (key, (record, ..)) in &settled {
-            batch.put_value(Family::Url, key, record);
+            batch.put_with(Family::Url, key, |out| stored::write(record, out));
         }
         let base = self.visits.base();
         let bound = base + visits::BLOCK;

@@ -8,18 +8,19 @@
 //! it goes to the hash with a salt of 1, and so on; a reader goes the same way. Always: between a
 //! URL's first id and its own, every id is taken by another text.
 
-use ports::{PortResult, codec};
-use serde::Deserialize;
-use types::{CrawlUrl, Discovery, Record, Refusal, State, UrlId};
+use ports::{PortError, PortResult};
+use types::{CrawlUrl, Record, Refusal, State, UrlId, UrlRef};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+use super::filter::Print;
 use super::group::{Group, Row, RowIndex, Verdict, near_of};
+use super::stored::{self, Stored};
 use super::{Shard, keys};
 use crate::kv::{Family, Kv};
 
 /// Ids that are tried for one URL. Two texts with one of 2^128 hashes are an attack; more than a
 /// few are beyond it.
-const SALTS_MAX: u64 = 16;
+pub(super) const SALTS_MAX: u64 = 16;
 
 /// How a URL's text becomes its id; a salt above 0 gives another one.
 pub type IdFn = fn(&str, u64) -> UrlId;
@@ -32,14 +33,6 @@ pub fn url_id(text: &str, salt: u64) -> UrlId {
     }
 }
 
-/// The first fields of a [`Record`], read without an allocation.
-#[derive(Deserialize)]
-struct Head<'a> {
-    url: &'a str,
-    found: Discovery,
-    state: State,
-}
-
 /// A refusal that another offer overrules: whoever offers the URL has judged it by today's
 /// settings and by a perhaps shorter way.
 pub(super) fn is_open_to_offers(state: &State) -> bool {
@@ -48,7 +41,7 @@ pub(super) fn is_open_to_offers(state: &State) -> bool {
 
 impl<K: Kv> Shard<K> {
     /// Gives every row of the group its verdict, and its id.
-    pub(super) fn judge(&self, group: &mut Group<'_>) -> PortResult<()> {
+    pub(super) fn judge(&mut self, group: &mut Group<'_>) -> PortResult<()> {
         let mut exact = Keys::default();
         for at in 0..group.rows.len() {
             let row = &group.rows[at];
@@ -56,6 +49,10 @@ impl<K: Kv> Shard<K> {
                 continue;
             }
             if let Some(verdict) = self.guess(row) {
+                match verdict {
+                    Verdict::New => self.seen.new += 1,
+                    _ => self.seen.recent += 1,
+                }
                 group.rows[at].verdict = verdict;
                 continue;
             }
@@ -82,15 +79,19 @@ impl<K: Kv> Shard<K> {
             return Some(Verdict::Recent);
         }
         let filter = self.upkeep.filter.as_ref()?;
-        (!filter.may_have(row.id)).then_some(Verdict::New)
+        (!filter.may_have(Print::of(row.id))).then_some(Verdict::New)
     }
 
     /// Reads the rows that are left. Answers those whose id belongs to another text.
-    fn read_exact(&self, group: &mut Group<'_>, exact: &mut Keys) -> PortResult<Vec<RowIndex>> {
-        let rows = &mut group.rows;
+    fn read_exact(&mut self, group: &mut Group<'_>, exact: &mut Keys) -> PortResult<Vec<RowIndex>> {
+        let (rows, seen) = (&mut group.rows, &mut self.seen);
         let mut taken = Vec::new();
         exact.read(&self.kv, Family::Url, |at, bytes| {
             let row = &mut rows[at];
+            if !row.visited {
+                let answers = if bytes.is_some() { &mut seen.exact } else { &mut seen.in_vain };
+                *answers += 1;
+            }
             match bytes {
                 None => row.verdict = Verdict::New,
                 Some(bytes) => match known(row, bytes)? {
@@ -152,7 +153,8 @@ impl<K: Kv> Shard<K> {
     pub(super) fn record_at(&self, key: &[u8]) -> PortResult<Option<Record>> {
         let mut found = None;
         self.kv.get(Family::Url, key, &mut |bytes| {
-            found = Some(codec::decode("a URL's record", bytes)?);
+            let (prefix, _) = keys::read_host(key)?;
+            found = Some(stored::read(keys::prefix_host(prefix)?.as_str(), bytes)?);
             Ok(())
         })?;
         Ok(found)
@@ -161,16 +163,18 @@ impl<K: Kv> Shard<K> {
 
 /// What a stored row says to one of the batch; none if it is another URL's.
 fn known(row: &Row<'_>, bytes: &[u8]) -> PortResult<Option<Verdict>> {
-    let head: Head<'_> = codec::decode_borrowed("a URL's record", bytes)?;
-    if head.url != row.text {
+    let stored = Stored::read(bytes)?;
+    let url = UrlRef::from_canonical(row.text)
+        .map_err(|error| PortError::corrupt("look for a URL", error))?;
+    if !stored.is_of(url) {
         return Ok(None);
     }
-    let near = near_of(&head.found);
+    let near = near_of(&stored.found);
     let settled = row.offer.is_none_or(|offer| near.covers(offer.near));
-    if settled && !row.visited && !is_open_to_offers(&head.state) {
+    if settled && !row.visited && !is_open_to_offers(&stored.state()?) {
         return Ok(Some(Verdict::Known(near)));
     }
-    Ok(Some(Verdict::Stored(codec::decode("a URL's record", bytes)?)))
+    Ok(Some(Verdict::Stored(Box::new(stored.record(url.host())?))))
 }
 
 /// Keys to be read together, each with what it is for; their bytes lie in one buffer.
@@ -218,20 +222,6 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::Timestamp;
-
-    #[test]
-    fn the_head_of_a_record_is_read_without_the_rest() {
-        let url = CrawlUrl::parse("http://a.test/x").unwrap();
-        let found =
-            Discovery { at: Timestamp::from_secs(9), depth: 4, hops: 1, seed: true, band: 2 };
-        let mut record = Record::new(url, found);
-        record.state = State::Blocked(Refusal::Hops { hops_max: 5 });
-        let bytes = codec::encode(&record);
-        let head: Head<'_> = codec::decode_borrowed("head", &bytes).unwrap();
-        assert_eq!((head.url, head.found), ("http://a.test/x", found));
-        assert_eq!(head.state, record.state);
-    }
 
     #[test]
     fn salts_give_other_ids_and_none_gives_the_one_that_all_know() {

@@ -20,7 +20,7 @@ use super::group::{Group, HostIndex, Offer, RowIndex, Verdict, improved, nearest
 use super::keys::{self, HostKind};
 use super::meta::{self, Counters};
 use super::seen::is_open_to_offers;
-use super::{Shard, upkeep};
+use super::{Shard, stored, upkeep};
 use crate::kv::{Batch, Family, Kv};
 
 /// Counted when a link finds no place; see `seen`.
@@ -178,8 +178,16 @@ impl<K: Kv> Shard<K> {
             }
             let key = group.key(at, group.rows[at].id);
             if let Verdict::Stored(record) = &group.rows[at].verdict {
-                staged.batch.put_value(Family::Url, &key, &**record);
+                staged.batch.put_with(Family::Url, &key, |out| stored::write(record, out));
             }
+        }
+        if !staged.new_ids.is_empty() {
+            // One row for all of them, under the number of the last.
+            let key = upkeep::fresh_key(staged.counters.fresh_seq);
+            let ids = &staged.new_ids;
+            staged.batch.put_with(Family::Fresh, &key, |out| {
+                ids.iter().for_each(|id| out.extend_from_slice(&id.to_be_bytes()));
+            });
         }
         for (key, id) in &staged.places {
             match id {
@@ -341,8 +349,6 @@ impl Staged {
     fn accept(&mut self, id: UrlId) {
         self.counters.known += 1;
         self.counters.fresh_seq += 1;
-        let key = upkeep::fresh_key(self.counters.fresh_seq);
-        self.batch.put(Family::Fresh, &key, &id.to_be_bytes());
         self.new_ids.push(id);
     }
 

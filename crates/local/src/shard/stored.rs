@@ -1,0 +1,303 @@
+//! How does a URL's record become a row, and how little of it can be read?
+//!
+//! Scheme and host of a URL are in its key or in a bit, so the row holds only its path. Nine of ten
+//! rows are of URLs that were found and never visited: they are eight bytes and the path. All else
+//! follows as postcard where there is more to say.
+//!
+//! ```text
+//! layout u8   2
+//! flags u8    1 https, 2 another port than the scheme's, 4 seed, 8 there is more, 16 wide
+//! band, hops  half a byte each; a byte each when wide
+//! depth       varint
+//! found       seconds since 1970, u32 little-endian
+//! port        u16 little-endian, when it is another
+//! path        to the end; or its length as a varint, the path, and the rest as postcard
+//! ```
+//!
+//! Layout 1 was the whole record as postcard; `migrate` rewrites it.
+
+use ports::{PortError, PortErrorKind, PortResult};
+use serde::{Deserialize, Serialize};
+use types::record::LastVisit;
+use types::{CrawlUrl, Discovery, Record, Scheme, State, Timestamp, UrlRef};
+
+/// The layout that is written here.
+pub(super) const LAYOUT: u8 = 2;
+
+const HTTPS: u8 = 1;
+const PORT: u8 = 2;
+const SEED: u8 = 4;
+const MORE: u8 = 8;
+const WIDE: u8 = 16;
+
+/// A row, read as far as the path.
+#[derive(Debug)]
+pub(super) struct Stored<'a> {
+    scheme: Scheme,
+    port: u16,
+    pub(super) found: Discovery,
+    path: &'a str,
+    more: Option<&'a [u8]>,
+}
+
+/// What is known of a URL beyond how it was found.
+#[derive(Serialize)]
+struct More<'a> {
+    state: &'a State,
+    attempts: u8,
+    lost: u8,
+    fetch_count: u32,
+    due: Option<Timestamp>,
+    last: &'a Option<Box<LastVisit>>,
+}
+
+/// The same, to be read. Its first field alone is [`State`].
+#[derive(Deserialize)]
+struct MoreRead {
+    state: State,
+    attempts: u8,
+    lost: u8,
+    fetch_count: u32,
+    due: Option<Timestamp>,
+    last: Option<Box<LastVisit>>,
+}
+
+/// Appends the row of a record.
+pub(super) fn write(record: &Record, out: &mut Vec<u8>) {
+    let Record { url, found, state, attempts, lost, fetch_count, due, last } = record;
+    let (attempts, lost, fetch_count, due) = (*attempts, *lost, *fetch_count, *due);
+    let untouched = *state == State::Queued
+        && (attempts, lost, fetch_count) == (0, 0, 0)
+        && due.is_none()
+        && last.is_none();
+    let flag = |bit: u8, on: bool| if on { bit } else { 0 };
+    let other_port = url.port() != url.scheme().default_port();
+    let wide = found.band > 15 || found.hops > 15;
+    out.push(LAYOUT);
+    out.push(
+        flag(HTTPS, url.scheme() == Scheme::Https)
+            | flag(PORT, other_port)
+            | flag(SEED, found.seed)
+            | flag(MORE, !untouched)
+            | flag(WIDE, wide),
+    );
+    if wide {
+        out.extend_from_slice(&[found.band, found.hops]);
+    } else {
+        out.push(found.band << 4 | found.hops);
+    }
+    put_varint(u64::from(found.depth), out);
+    let seconds = u32::try_from(found.at.micros() / 1_000_000).unwrap_or(u32::MAX);
+    out.extend_from_slice(&seconds.to_le_bytes());
+    if other_port {
+        out.extend_from_slice(&url.port().to_le_bytes());
+    }
+    let path = url.path_and_query();
+    if !untouched {
+        put_varint(path.len() as u64, out);
+    }
+    out.extend_from_slice(path.as_bytes());
+    if !untouched {
+        let more = More { state, attempts, lost, fetch_count, due, last };
+        *out = postcard::to_extend(&more, std::mem::take(out))
+            .expect("our types serialise: no maps of unknown length");
+    }
+}
+
+/// The record of a row; `host` is the one of its key.
+pub(super) fn read(host: &str, bytes: &[u8]) -> PortResult<Record> {
+    Stored::read(bytes)?.record(host)
+}
+
+impl<'a> Stored<'a> {
+    pub(super) fn read(bytes: &'a [u8]) -> PortResult<Self> {
+        let mut rest = Rest(bytes);
+        let [layout, flags, band_hops] = rest.take()?;
+        if layout != LAYOUT {
+            return Err(PortError::new(
+                PortErrorKind::Version,
+                "read a URL's record",
+                format_args!("written in layout {layout}; this lycosa reads layout {LAYOUT}"),
+            ));
+        }
+        let (band, hops) = match flags & WIDE != 0 {
+            true => (band_hops, rest.take::<1>()?[0]),
+            false => (band_hops >> 4, band_hops & 15),
+        };
+        let depth = u16::try_from(rest.varint()?).map_err(|_| broken("its depth"))?;
+        let at = Timestamp::from_secs(u64::from(u32::from_le_bytes(rest.take()?)));
+        let scheme = if flags & HTTPS != 0 { Scheme::Https } else { Scheme::Http };
+        let port = match flags & PORT != 0 {
+            true => u16::from_le_bytes(rest.take()?),
+            false => scheme.default_port(),
+        };
+        let (path, more) = match flags & MORE != 0 {
+            true => {
+                let length = usize::try_from(rest.varint()?).unwrap_or(usize::MAX);
+                let split = rest.0.split_at_checked(length);
+                let (path, more) = split.ok_or_else(|| broken("its length"))?;
+                (path, Some(more))
+            }
+            false => (rest.0, None),
+        };
+        let path = std::str::from_utf8(path).map_err(|_| broken("its text"))?;
+        let found = Discovery { at, depth, hops, seed: flags & SEED != 0, band };
+        Ok(Self { scheme, port, found, path, more })
+    }
+
+    /// Whether it is the row of this URL, whose host is the one of its key.
+    pub(super) fn is_of(&self, url: UrlRef<'_>) -> bool {
+        self.path == url.path_and_query() && self.scheme == url.scheme() && self.port == url.port()
+    }
+
+    pub(super) fn state(&self) -> PortResult<State> {
+        self.more.map_or(Ok(State::Queued), decode)
+    }
+
+    pub(super) fn record(&self, host: &str) -> PortResult<Record> {
+        let Self { scheme, port, path, .. } = self;
+        let mut text = String::with_capacity(14 + host.len() + path.len());
+        text.extend([scheme.as_str(), "://", host]);
+        if *port != scheme.default_port() {
+            text.extend([":", &port.to_string()]);
+        }
+        text.push_str(path);
+        let url = CrawlUrl::from_canonical(&text)
+            .map_err(|error| PortError::corrupt("read a URL's record", error))?;
+        let record = Record::new(url, self.found);
+        let Some(more) = self.more else { return Ok(record) };
+        let MoreRead { state, attempts, lost, fetch_count, due, last } = decode(more)?;
+        Ok(Record { state, attempts, lost, fetch_count, due, last, ..record })
+    }
+}
+
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> PortResult<T> {
+    let (value, _) = postcard::take_from_bytes(bytes)
+        .map_err(|error| PortError::corrupt("read a URL's record", error))?;
+    Ok(value)
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn take<const N: usize>(&mut self) -> PortResult<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk().ok_or_else(|| broken("its end"))?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    fn varint(&mut self) -> PortResult<u64> {
+        let (value, rest) =
+            postcard::take_from_bytes(self.0).map_err(|_| broken("a number in it"))?;
+        self.0 = rest;
+        Ok(value)
+    }
+}
+
+fn put_varint(value: u64, out: &mut Vec<u8>) {
+    *out = postcard::to_extend(&value, std::mem::take(out)).expect("a number serialises");
+}
+
+fn broken(what: &str) -> PortError {
+    PortError::corrupt("read a URL's record", format_args!("{what} is not as it should be"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::outcome::Answer;
+    use types::record::Retirement;
+    use types::{Fault, Refusal, WarcRef};
+
+    fn record(url: &str, found: Discovery) -> Record {
+        Record::new(CrawlUrl::parse(url).unwrap(), found)
+    }
+
+    fn found() -> Discovery {
+        Discovery {
+            at: Timestamp::from_secs(1_800_000_000),
+            depth: 3,
+            hops: 1,
+            seed: false,
+            band: 4,
+        }
+    }
+
+    fn records() -> Vec<Record> {
+        let plain = record("http://www.example.org/some/path?x=1", found());
+        let seed = Discovery { seed: true, depth: 0, hops: 0, band: 0, ..found() };
+        let far = Discovery { depth: u16::MAX, hops: 17, band: 200, ..found() };
+        let mut all = vec![
+            plain.clone(),
+            record("https://example.org/", seed),
+            record("https://[2001:db8::1]:8443/a?b=c&d", found()),
+            record("http://10.0.0.1:81/%20", far),
+            Record { lost: 1, ..plain.clone() },
+            Record { attempts: 1, due: Some(Timestamp::from_micros(77)), ..plain.clone() },
+            Record { state: State::Blocked(Refusal::Hops { hops_max: 5 }), ..plain.clone() },
+        ];
+        let dead = Retirement::DeadLetter { fault: Fault::Status(500), attempts: 3 };
+        all.push(Record { state: State::Retired(dead), fetch_count: 3, ..plain.clone() });
+        let last = LastVisit {
+            at: Timestamp::from_micros(1_800_000_000_123_456),
+            answer: Answer { status: 200, title: Some("T".into()), ..Answer::default() },
+            moved_to: Some("http://b.test/".into()),
+            target_refused: None,
+            warc: Some(WarcRef { file: 1, offset: 2, length: 3 }),
+        };
+        let last = Some(Box::new(last));
+        all.push(Record { state: State::Parsed, fetch_count: 1, last, ..plain });
+        all
+    }
+
+    fn written(record: &Record) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        write(record, &mut out);
+        out.split_off(6)
+    }
+
+    #[test]
+    fn every_record_comes_back_and_its_head_alone() {
+        for record in records() {
+            let bytes = written(&record);
+            let host = record.url.host();
+            assert_eq!(read(host, &bytes).unwrap(), record);
+            let head = Stored::read(&bytes).unwrap();
+            assert_eq!((head.found, head.state().unwrap()), (record.found, record.state.clone()));
+            assert!(head.is_of(UrlRef::from(&record.url)));
+            for other in ["http://www.example.org/some/path?x=2", "https://example.org:444/"] {
+                assert!(!head.is_of(UrlRef::from_canonical(other).unwrap()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_url_that_was_only_found_takes_eight_bytes_and_its_path() {
+        let record = &records()[0];
+        assert_eq!(written(record).len(), 8 + record.url.path_and_query().len());
+    }
+
+    #[test]
+    fn time_is_kept_to_the_second() {
+        let mut record = records().remove(0);
+        record.found.at = Timestamp::from_micros(1_800_000_000_999_999);
+        let read = read(record.url.host(), &written(&record)).unwrap();
+        assert_eq!(read.found.at, Timestamp::from_secs(1_800_000_000));
+    }
+
+    #[test]
+    fn what_is_cut_or_of_another_layout_is_refused() {
+        for record in records() {
+            let bytes = written(&record);
+            for cut in 0..bytes.len() - record.url.path_and_query().len() {
+                // A path that is shorter is a path: only what comes before or after can tell.
+                let cut = &bytes[..cut];
+                assert!(read("a.test", cut).is_err(), "{record:?} cut to {cut:?}");
+            }
+            let mut other = bytes.clone();
+            other[0] = 9;
+            let error = read("a.test", &other).unwrap_err();
+            assert_eq!(error.kind, PortErrorKind::Version);
+        }
+    }
+}
