@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 use ports::shard_store::{Grant, HostRow, Letter, RefillWant, Refilled, Woken};
 use ports::{PortError, PortErrorKind, PortResult, RobotsEntry};
 use tokio::sync::{mpsc, oneshot};
-use types::{HostKey, Origin, ShardId, Timestamp, VisitId};
+use types::{HostKey, Origin, ShardId, Task, Timestamp, VisitId};
 
 use crate::robots_book::RobotsSettings;
+use crate::roles::frontier::Revision;
 use crate::stages::store::{Books, Group, Kept, keep};
 
 /// Jobs that may wait. Most are an owner's (one of a kind); the rest are questions of visits.
@@ -37,6 +38,7 @@ pub enum Job {
     Hosts { after: Option<HostKey>, limit: usize },
     Letters { to: ShardId, after: u64, limit: usize },
     Delivered { to: ShardId, upto: u64 },
+    Revise(Revision),
     Close,
 }
 
@@ -58,6 +60,7 @@ pub enum Reply {
     Delivered {
         to: ShardId,
     },
+    Revised(Revision, Vec<Task>),
     /// Everything is on the disk. The books can still be read.
     Closed(Box<Books>),
 }
@@ -203,6 +206,10 @@ impl Desk {
             Job::Delivered { to, upto } => {
                 store.delivered(to, upto)?;
                 Reply::Delivered { to }
+            }
+            Job::Revise(mut revision) => {
+                let tasks = revision.step(&mut **store)?;
+                Reply::Revised(revision, tasks)
             }
             Job::Close => {
                 for sink in &mut books.sinks {

@@ -31,7 +31,7 @@ use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use types::record::RetryPolicy;
-use types::{Canon, CrawlUrl, ShardId, Timestamp};
+use types::{Canon, CrawlUrl, Record, ShardId, Timestamp};
 
 pub use clock::SteadyClock;
 pub use ctx::{Ctx, EngineOptions};
@@ -40,8 +40,9 @@ pub use keeper::KeeperHandle;
 pub use limits::Limits;
 pub use pool::Pool;
 pub use robots_book::{RobotsBook, RobotsSettings};
+pub use roles::frontier::Reviser;
 pub use roles::frontier::SKIPPED;
-use roles::frontier::{Note, Owner, OwnerParts, Standing};
+use roles::frontier::{Note, Owner, OwnerParts, Revision, Standing};
 use stages::store::ARCHIVE_BYTES;
 pub use stages::store::Books;
 
@@ -104,6 +105,9 @@ pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortRe
         tally,
     })
 }
+
+/// Records that are looked at in one go.
+pub(crate) const REVISE_RECORDS: usize = 4_096;
 
 /// Lines of the log that a sink takes at a time.
 const CATCH_UP_LINES: usize = 4_096;
@@ -185,7 +189,8 @@ impl Opened {
         for books in &mut self.books {
             let mut cursor = ScanCursor::default();
             while !cursor.done {
-                back += books.store.rejudge(which, &mut cursor, 10_000)?;
+                let judge = &mut |record: &Record| which.judge(record);
+                back += books.store.revise(&mut cursor, REVISE_RECORDS, judge)?.changed;
             }
         }
         Ok(back)
@@ -239,6 +244,7 @@ pub struct Ended {
 #[derive(Debug, Clone)]
 pub struct Steering {
     control: mpsc::Sender<Ending>,
+    owners: Vec<mpsc::Sender<Note>>,
     pub ctx: Arc<Ctx>,
     pub limits: Arc<Limits>,
 }
@@ -248,6 +254,18 @@ impl Steering {
     pub async fn stop(&self, ending: Ending) {
         // A run that is over needs no telling.
         let _ = self.control.send(ending).await;
+    }
+
+    /// Changes records while the crawl goes on; see [`ports::ShardStore::revise`]. `judge` is made
+    /// once for each shard. Answers how many were changed; none if the crawl is about to end.
+    pub async fn revise(&self, judge: impl Fn() -> Reviser) -> Option<u64> {
+        let mut changed = 0;
+        for owner in &self.owners {
+            let (tell, told) = oneshot::channel();
+            owner.send(Note::Revise(Revision::new(judge(), tell))).await.ok()?;
+            changed += told.await.ok()?;
+        }
+        Some(changed)
     }
 }
 
@@ -348,7 +366,7 @@ impl Engine {
             })
             .collect();
         let (control_to, control) = mpsc::channel(8);
-        let steering = Steering { control: control_to, ctx, limits };
+        let steering = Steering { control: control_to, owners: notes.clone(), ctx, limits };
         Ok(Self { owners, notes, control, steering })
     }
 

@@ -35,8 +35,8 @@ use std::ops::ControlFlow;
 use foldhash::fast::FixedState;
 use lru::LruCache;
 use ports::shard_store::{
-    CommitBatch, Committed, Counts, Grant, HostRow, Letter, Recovery, RefillWant, Refilled,
-    Rejudge, ScanCursor, SeenFacts, Tally, VisitLine, Woken,
+    CommitBatch, Committed, Counts, Grant, HostRow, Judge, Letter, Recovery, RefillWant, Refilled,
+    Revised, ScanCursor, SeenFacts, Tally, VisitLine, Woken,
 };
 use ports::{PortResult, RobotsEntry, ShardStore, codec, failpoint};
 use types::record::RetryPolicy;
@@ -290,13 +290,13 @@ impl<K: Kv> ShardStore for Shard<K> {
         Ok(())
     }
 
-    fn rejudge(
+    fn revise(
         &mut self,
-        which: Rejudge,
         cursor: &mut ScanCursor,
         limit: usize,
-    ) -> PortResult<u64> {
-        self.rejudge_records(which, cursor, limit)
+        judge: &mut Judge<'_>,
+    ) -> PortResult<Revised> {
+        self.revise_records(cursor, limit, judge)
     }
 
     fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>> {

@@ -6,6 +6,7 @@
 mod config;
 mod crawl;
 mod demo;
+mod dlq;
 mod fetch;
 pub mod flags;
 mod look;
@@ -39,6 +40,8 @@ enum Command {
     Status(look::StatusArgs),
     /// Tell what has become of a URL, and why
     Explain(look::ExplainArgs),
+    /// List, retry or drop the URLs that failed too often
+    Dlq(dlq::DlqArgs),
     /// Visit one URL politely and show what came back
     Fetch(Box<fetch::FetchArgs>),
     /// Crawl a simulated web for a minute, to see how it goes
@@ -58,7 +61,7 @@ enum Command {
     #[command(
         hide = true,
         name = "search",
-        aliases = ["export", "forget", "dlq", "traps", "rank", "reprocess", "import", "serve",
+        aliases = ["export", "forget", "traps", "rank", "reprocess", "import", "serve",
                    "top", "frontier", "worker", "node"]
     )]
     Later(LaterArgs),
@@ -76,6 +79,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Resume(args) => crawl::resume(&args),
         Command::Status(args) => look::status(&args),
         Command::Explain(args) => look::explain(&args),
+        Command::Dlq(args) => dlq::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Simweb(args) => demo::serve(&args),

@@ -385,7 +385,7 @@ pub fn explain_in(
 }
 
 /// `1 seed`, `2 seeds`.
-fn counted(n: u64, what: &str) -> String {
+pub fn counted(n: u64, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 

@@ -23,7 +23,8 @@ pub struct Explanation {
     pub url: String,
     /// Whether the crawl has accepted it, or has asked for it as a robots.txt.
     pub known: bool,
-    /// `fetched`, `moved`, `queued`, `refused`, `gone`, `dead letter`, `robots.txt` or `unknown`.
+    /// `fetched`, `moved`, `queued`, `refused`, `gone`, `dead letter`, `dropped`,
+    /// `robots.txt` or `unknown`.
     pub state: String,
     /// The sentence that answers.
     pub why: String,
@@ -205,6 +206,7 @@ fn state_of(
         State::Blocked(refusal) => ("refused", refusal.to_string()),
         State::Retired(gone @ Retirement::Gone(_)) => ("gone", gone.to_string()),
         State::Retired(dead @ Retirement::DeadLetter { .. }) => ("dead letter", dead.to_string()),
+        State::Retired(gone @ Retirement::Dropped { .. }) => ("dropped", gone.to_string()),
     }
 }
 

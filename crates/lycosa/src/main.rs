@@ -6,6 +6,7 @@
 mod cli;
 mod crawl;
 mod dir;
+mod dlq;
 mod exit;
 mod explain;
 mod seeds;

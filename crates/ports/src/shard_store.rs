@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
 pub use types::task::{QueueKey, SiteState, Task};
 use types::{
-    CrawlUrl, HostKey, HostState, Origin, Record, ShardId, Site, State, Timestamp, UrlId, VisitId,
-    WarcRef,
+    CrawlUrl, HostKey, HostState, Origin, Record, Refusal, ShardId, Site, State, Timestamp, UrlId,
+    VisitId, WarcRef,
 };
 
 use crate::archive::ArchiveEnd;
@@ -69,10 +69,15 @@ pub trait ShardStore: Send {
     /// No sink needs the log up to here any more.
     fn trim_visits(&mut self, upto: u64) -> PortResult<()>;
 
-    /// Puts refused URLs of these kinds back into their queues, from where the last call ended;
-    /// looks at `limit` records. Answers how many were put back.
-    fn rejudge(&mut self, which: Rejudge, cursor: &mut ScanCursor, limit: usize)
-    -> PortResult<u64>;
+    /// Looks at `limit` records from where the last call ended, and changes those for which
+    /// `judge` gives another one. A URL that waits for its visit, now or later, is not asked about;
+    /// one that becomes queued goes to the end of its queue. In one atomic batch.
+    fn revise(
+        &mut self,
+        cursor: &mut ScanCursor,
+        limit: usize,
+        judge: &mut Judge<'_>,
+    ) -> PortResult<Revised>;
 
     /// A small value of the crawl's own, such as the fingerprint of its settings.
     fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>>;
@@ -355,12 +360,37 @@ pub struct VisitLine {
     pub warc: Option<WarcRef>,
 }
 
+/// Gives a record that is to take the place of this one, of the same URL; or nothing.
+pub type Judge<'a> = dyn FnMut(&Record) -> Option<Record> + Send + 'a;
+
+/// What [`ShardStore::revise`] did.
+#[derive(Debug, Default)]
+pub struct Revised {
+    pub changed: u64,
+    /// Those of them that are in their queues now.
+    pub queued: Vec<Task>,
+}
+
 /// Which refusals are judged again.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rejudge {
     /// Those that named a setting, an address or a redirect limit.
     pub settings: bool,
     pub robots: bool,
+}
+
+impl Rejudge {
+    /// The record of a URL that is to be judged again.
+    pub fn judge(self, record: &Record) -> Option<Record> {
+        let again = match &record.state {
+            State::Blocked(Refusal::Robots { .. }) => self.robots,
+            State::Blocked(
+                Refusal::Setting { .. } | Refusal::Address { .. } | Refusal::Hops { .. },
+            ) => self.settings,
+            _ => false,
+        };
+        again.then(|| Record { state: State::Queued, due: None, ..record.clone() })
+    }
 }
 
 /// Where a scan goes on. Begins at the default, ends as `done`.

@@ -223,7 +223,11 @@ impl Fault {
         }
     }
 
-    /// A fixed name for counters.
+    /// All the names there are.
+    pub const NAMES: [&str; 9] =
+        ["dns", "connect", "tls", "timeout", "reset", "bad-http", "status", "lost", "ours"];
+
+    /// A fixed name for counters, one of [`Fault::NAMES`].
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Dns(_) => "dns",

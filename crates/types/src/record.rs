@@ -67,6 +67,8 @@ pub enum Retirement {
     Gone(u16),
     /// A dead letter: it failed too often.
     DeadLetter { fault: Fault, attempts: u8 },
+    /// It was a dead letter, and somebody has dropped it.
+    Dropped { fault: Fault, attempts: u8 },
 }
 
 impl fmt::Display for Retirement {
@@ -75,6 +77,9 @@ impl fmt::Display for Retirement {
             Self::Gone(status) => write!(f, "the server answered {status}"),
             Self::DeadLetter { fault, attempts } => {
                 write!(f, "dead letter after {attempts} attempts: {fault}")
+            }
+            Self::Dropped { fault, attempts } => {
+                write!(f, "dropped by hand after {attempts} attempts: {fault}")
             }
         }
     }
@@ -199,6 +204,11 @@ impl Record {
                 self.failed(&failure.fault, failure.retry_after, at, policy)
             }
         }
+    }
+
+    /// Another chance by hand, as if it had never failed.
+    pub fn retried(self) -> Self {
+        Self { state: State::Queued, attempts: 0, lost: 0, due: None, ..self }
     }
 
     fn calm(&mut self, state: State) -> After {

@@ -9,18 +9,19 @@
 //! most one job of a kind is under way.
 
 mod audit;
+mod durable;
 mod grants;
 mod letters;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use frontier::{Errand, Fate, Frontier, Lease, Place, RobotsErrand, RobotsMark, Wake};
 use ports::shard_store::{
-    HostRow, LetterBody, Onward, RefillWant, Refilled, RobotsFound, SeenFacts, UrlChange, VisitLine,
+    HostRow, LetterBody, RefillWant, Refilled, RobotsFound, SeenFacts, UrlChange, VisitLine,
 };
 use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -33,9 +34,9 @@ use crate::limits::Limits;
 use crate::report::{Done, PageDone, Report, RobotsStep};
 use crate::robots_book::Rules;
 use crate::roles::worker::Worker;
-use crate::stages::store::{Books, Group, Kept, SettledVisit};
+use crate::stages::store::{Books, Group, SettledVisit};
 use words::{Jobs, Mode, Post, Scan};
-pub use words::{Note, OwnerParts, Standing};
+pub use words::{Note, OwnerParts, Reviser, Revision, Standing};
 
 /// Counts links that were not taken; the reason follows.
 pub const SKIPPED: &str = "skipped.";
@@ -85,6 +86,8 @@ pub struct Owner {
     delivered: mpsc::Receiver<(ShardId, u64)>,
     delivered_to: mpsc::Sender<(ShardId, u64)>,
     scan: Scan,
+    /// No more than notes that may wait.
+    revisions: VecDeque<Revision>,
     mode: Mode,
     /// When leases are looked through next.
     expire_at: Timestamp,
@@ -132,6 +135,7 @@ impl Owner {
             delivered,
             delivered_to,
             scan: Scan { wanted: true, after: None },
+            revisions: VecDeque::new(),
             mode: Mode::Running,
             expire_at: Timestamp::ZERO,
             closed: None,
@@ -224,6 +228,12 @@ impl Owner {
             self.jobs.scanning = true;
             let after = self.scan.after.take();
             self.keeper.submit(Job::Hosts { after, limit: HOSTS_MAX }).await;
+        }
+        if !self.jobs.revising
+            && let Some(revision) = self.revisions.pop_front()
+        {
+            self.jobs.revising = true;
+            self.keeper.submit(Job::Revise(revision)).await;
         }
         if self.jobs.refilling {
             return;
@@ -479,45 +489,20 @@ impl Owner {
                     self.frontier.know(&host, best_band);
                 }
             }
+            Reply::Revised(revision, tasks) => {
+                self.jobs.revising = false;
+                for task in tasks {
+                    self.frontier.offer(now, task);
+                }
+                if let Some(revision) = revision.end() {
+                    self.revisions.push_front(revision);
+                }
+            }
             Reply::Letters { to, letters } => self.hand_over(to, letters).await,
             Reply::Delivered { to } => {
                 self.post.entry(to).or_default().busy = false;
             }
             Reply::Closed(books) => self.closed = Some(*books),
-        }
-    }
-
-    fn on_kept(&mut self, now: Timestamp, kept: Kept) {
-        self.jobs.keeping = false;
-        self.limits.archived(kept.archive_bytes.saturating_sub(self.archive_bytes));
-        self.archive_bytes = kept.archive_bytes;
-        self.ctx.events.archive_bytes.set(self.limits.archive_bytes());
-        self.ctx.events.seen(self.shard, &self.seen, &kept.seen);
-        self.seen = kept.seen;
-        self.next_due = match (self.next_due, kept.committed.next_due) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        for (origin, entry) in kept.robots {
-            let rules = Rules::of(&entry, &self.ctx.options.product, &self.ctx.options.robots);
-            self.frontier.robots_known(now, &origin, rules.mark());
-            self.ctx.robots.put(origin, Arc::new(rules));
-        }
-        let accepted = kept.committed.accepted.len();
-        for task in kept.committed.accepted {
-            self.frontier.offer(now, task);
-        }
-        let visits = kept.visits.len();
-        self.ctx.events.committed(visits, accepted, kept.committed.known, kept.took);
-        for (visit, host, url) in kept.visits {
-            self.frontier.committed(now, &host, url);
-            self.held.remove(&visit);
-        }
-        for to in kept.committed.letters_for {
-            self.post.entry(to).or_default().waiting = true;
-        }
-        for envelope in self.envelopes_under_way.drain(..) {
-            let _ = envelope.send(()); // a sender that is gone asks again after its restart
         }
     }
 
@@ -556,6 +541,10 @@ impl Owner {
                 self.activity += 1;
                 self.receive(from, letters, taken);
             }
+            Note::Revise(revision) => {
+                self.activity += 1;
+                self.revisions.push_back(revision);
+            }
             Note::Drain => {
                 if self.mode == Mode::Running {
                     self.mode = Mode::Draining;
@@ -573,49 +562,6 @@ impl Owner {
         }
     }
 
-    // ── becoming durable ─────────────────────────────────────────────────────────────────────
-
-    /// Sends the group on its way when it is large or old enough, or nothing else is to come.
-    async fn keep(&mut self, now: Timestamp) -> Option<Timestamp> {
-        let since = self.group_since?;
-        if self.jobs.keeping {
-            return None;
-        }
-        let ripe = since + self.ctx.options.commit_wait;
-        let count = self.group.visits.len() + self.group.arrivals.len();
-        let nothing_else = self.frontier.in_flight() == 0;
-        let slots_run_out = self.slots.available_permits() * 2 < self.ctx.options.concurrency;
-        if now < ripe
-            && count < GROUP_MAX
-            && !nothing_else
-            && !(slots_run_out && count * 4 >= self.ctx.options.concurrency)
-            && self.mode == Mode::Running
-        {
-            return Some(ripe);
-        }
-        let mut group = std::mem::take(&mut self.group);
-        group.at = now;
-        group.durable = self.ctx.options.durable;
-        let hops_max = self.ctx.options.redirects_max;
-        group.onward = Some(Onward { shards: self.ctx.options.shards, hops_max });
-        self.group_since = None;
-        self.envelopes_under_way.append(&mut self.envelopes);
-        self.jobs.keeping = true;
-        self.keeper.submit(Job::Keep(Box::new(group))).await;
-        None
-    }
-
-    async fn close_when_done(&mut self) {
-        let idle = self.held.is_empty()
-            && self.group_since.is_none()
-            && !self.jobs.keeping
-            && !self.jobs.granting;
-        if self.mode == Mode::Draining && idle {
-            self.mode = Mode::Closing;
-            self.keeper.submit(Job::Close).await;
-        }
-    }
-
     // ── how things stand ─────────────────────────────────────────────────────────────────────
 
     fn standing(&mut self) -> Standing {
@@ -627,6 +573,8 @@ impl Owner {
         let jobs = &self.jobs;
         let busy = jobs.granting || jobs.keeping || jobs.refilling || jobs.waking || jobs.scanning;
         let quiet = !busy
+            && !jobs.revising
+            && self.revisions.is_empty()
             && self.held.is_empty()
             && self.to_grant.is_empty()
             && self.group_since.is_none()

@@ -5,10 +5,12 @@
 
 use std::ops::ControlFlow;
 
-use ports::shard_store::{HostRow, HostWake, RefillWant, Refilled, Rejudge, ScanCursor, Woken};
+use ports::shard_store::{
+    HostRow, HostWake, Judge, RefillWant, Refilled, Revised, ScanCursor, Woken,
+};
 use ports::{PortResult, RobotsEntry, codec};
 use serde::de::DeserializeOwned;
-use types::{HostKey, Origin, QueueKey, Record, Refusal, State, Task, Timestamp, UrlId};
+use types::{HostKey, Origin, QueueKey, Record, State, Task, Timestamp, UrlId};
 
 use super::Shard;
 use super::facts::QueueFacts;
@@ -231,30 +233,37 @@ impl<K: Kv> Shard<K> {
         Ok(first)
     }
 
-    pub(super) fn rejudge_records(
+    pub(super) fn revise_records(
         &mut self,
-        which: Rejudge,
         cursor: &mut ScanCursor,
         limit: usize,
-    ) -> PortResult<u64> {
-        let mut moves = Vec::new();
+        judge: &mut Judge<'_>,
+    ) -> PortResult<Revised> {
+        let (mut batch, mut moves) = (Batch::default(), Vec::new());
+        let mut changed = Vec::new();
         self.scan_records(cursor, limit, |key, value| {
             let row = Stored::read(value)?;
-            let again = match &row.state()? {
-                State::Blocked(Refusal::Robots { .. }) => which.robots,
-                State::Blocked(
-                    Refusal::Setting { .. } | Refusal::Address { .. } | Refusal::Hops { .. },
-                ) => which.settings,
-                _ => false,
+            if row.state()? == State::Queued {
+                return Ok(());
+            }
+            let (prefix, _) = keys::read_host(key)?;
+            let record = row.record(keys::prefix_host(prefix)?.as_str())?;
+            let Some(new) = judge(&record).filter(|new| new.url == record.url) else {
+                return Ok(());
             };
-            if again {
-                let (prefix, _) = keys::read_host(key)?;
-                let record = row.record(keys::prefix_host(prefix)?.as_str())?;
-                moves.push((prefix.to_vec(), keys::read_id(key)?, record));
+            let id = keys::read_id(key)?;
+            changed.push(id);
+            if new.state == State::Queued {
+                moves.push((prefix.to_vec(), id, new));
+            } else {
+                batch.put_with(Family::Url, key, |out| stored::write(&new, out));
             }
             Ok(())
         })?;
-        Ok(self.requeue(Batch::default(), moves, 0)?.len() as u64)
+        let queued = self.requeue(batch, moves, 0)?;
+        // What was refused may be open to offers now, or the other way round.
+        changed.iter().for_each(|id| self.recent.forget(*id));
+        Ok(Revised { changed: changed.len() as u64, queued })
     }
 
     /// The next `limit` rows of `url` in our own space.

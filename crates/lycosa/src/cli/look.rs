@@ -101,7 +101,7 @@ fn explain_at_rest(dir: &Dir, text: &str) -> Result<Explanation, Fail> {
 }
 
 /// The stores, to look at. Opening one writes: what the last process left is mended first.
-fn stores(held: &HeldDir) -> Result<Vec<Box<dyn ShardStore>>, Fail> {
+pub(super) fn stores(held: &HeldDir) -> Result<Vec<Box<dyn ShardStore>>, Fail> {
     wiring::stores(&held.dir, &held.mark).map_err(|error| {
         // The cause has come through the store's engine, so that only its words are left.
         let kinds = ["Permission denied", "Read-only file system"];
@@ -113,7 +113,7 @@ fn stores(held: &HeldDir) -> Result<Vec<Box<dyn ShardStore>>, Fail> {
 }
 
 /// The settings of the crawl's last run.
-fn kept_settings(dir: &Dir) -> Result<Resolved, Fail> {
+pub(super) fn kept_settings(dir: &Dir) -> Result<Resolved, Fail> {
     let mut layers = Layers::default();
     if dir.settings().exists() {
         layers.add_file(&dir.settings())?;
@@ -127,7 +127,7 @@ fn archive_bytes(dir: &Dir) -> u64 {
     sizes.map(|data| data.len()).sum()
 }
 
-fn unexpected(answer: &Answer) -> Fail {
+pub(super) fn unexpected(answer: &Answer) -> Fail {
     match answer {
         Answer::Error(why) => Fail::failure(why),
         _ => Fail::failure("the crawl's answer is not to our question"),

@@ -1,7 +1,7 @@
 //! How does another process ask a running crawl?
 //!
 //! Over `state/control.sock`, a Unix socket that only its owner may open: one JSON line in, one
-//! out. `status DIR` and `explain DIR URL` use it when the directory is in use.
+//! out. `status`, `explain` and `dlq` use it when the directory is in use.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,6 +17,7 @@ use tokio::net::UnixListener;
 
 use super::Live;
 use crate::dir::Dir;
+use crate::dlq::{Deed, Filter, Page};
 use crate::explain::Explanation;
 use crate::status::Status;
 
@@ -24,7 +25,20 @@ use crate::status::Status;
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Ask {
     Status,
-    Explain { url: String },
+    Explain {
+        url: String,
+    },
+    /// The next dead letters of a shard.
+    DeadLetters {
+        filter: Filter,
+        shard: u16,
+        after: Option<Vec<u8>>,
+    },
+    /// Something is to be done with dead letters.
+    Revise {
+        deed: Deed,
+        filter: Filter,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,6 +46,9 @@ pub enum Ask {
 pub enum Answer {
     Status(Box<Status>),
     Explanation(Box<Explanation>),
+    /// None when there is no such shard.
+    DeadLetters(Option<Page>),
+    Revised(u64),
     Error(String),
 }
 
@@ -102,6 +119,16 @@ async fn converse(mut stream: tokio::net::UnixStream, live: &Live) -> std::io::R
         Ok(Ask::Status) => Answer::Status(Box::new(live.status().await)),
         Ok(Ask::Explain { url }) => match live.explain(&url).await {
             Ok(explanation) => Answer::Explanation(Box::new(explanation)),
+            Err(why) => Answer::Error(why),
+        },
+        Ok(Ask::DeadLetters { filter, shard, after }) => {
+            match live.dead_letters(&filter, shard, after).await {
+                Ok(page) => Answer::DeadLetters(page),
+                Err(why) => Answer::Error(why),
+            }
+        }
+        Ok(Ask::Revise { deed, filter }) => match live.revise(deed, &filter).await {
+            Ok(changed) => Answer::Revised(changed),
             Err(why) => Answer::Error(why),
         },
         Err(error) => Answer::Error(format!("not a question: {error}")),

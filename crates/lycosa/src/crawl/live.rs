@@ -11,10 +11,13 @@ use ports::Clock as _;
 use tokio::time::Instant;
 
 use crate::dir::Mark;
+use crate::dlq::{self, Deed, Filter, Page};
 use crate::explain::{self, Explanation};
 use crate::settings::Settings;
 use crate::status::{ShardStanding, Status};
 use crate::wiring;
+
+const ABOUT_TO_END: &str = "the crawl is about to end; ask again in a moment";
 
 /// A crawl that runs, as others see it.
 #[derive(Debug)]
@@ -79,6 +82,31 @@ impl Live {
         }
     }
 
+    /// The next dead letters of a shard; none if there is no such shard.
+    pub async fn dead_letters(
+        &self,
+        filter: &Filter,
+        shard: u16,
+        after: Option<Vec<u8>>,
+    ) -> Result<Option<Page>, String> {
+        let Some(keeper) = self.steering.ctx.keepers.get(usize::from(shard)) else {
+            return Ok(None);
+        };
+        let filter = filter.ready()?;
+        let page = keeper.ask(move |books| dlq::page(&mut *books.store, &filter, after)).await;
+        page.ok_or(ABOUT_TO_END)?.map(Some).map_err(|error| error.to_string())
+    }
+
+    /// Tries dead letters again, or drops them. Answers how many.
+    pub async fn revise(&self, deed: Deed, filter: &Filter) -> Result<u64, String> {
+        let filter = filter.ready()?;
+        let judge = || -> engine::Reviser {
+            let filter = filter.clone();
+            Box::new(move |record| deed.judge(&filter, record))
+        };
+        Ok(self.steering.revise(judge).await.ok_or(ABOUT_TO_END)?)
+    }
+
     /// Explains a URL, as somebody typed it.
     pub async fn explain(&self, text: &str) -> Result<Explanation, String> {
         let ctx = &self.steering.ctx;
@@ -95,7 +123,7 @@ impl Live {
         });
         match told.await {
             Some(told) => told.map_err(|error| error.to_string()),
-            None => Err("the crawl is about to end; ask again in a moment".to_owned()),
+            None => Err(ABOUT_TO_END.to_owned()),
         }
     }
 }

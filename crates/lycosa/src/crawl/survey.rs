@@ -39,6 +39,8 @@ pub struct Survey {
     pub gone: u64,
     pub refused: BTreeMap<String, u64>,
     pub dead_letters: BTreeMap<String, u64>,
+    /// Dead letters that somebody has dropped.
+    pub dropped: u64,
     /// Accepted, not fetched yet, by what they wait for.
     pub deferred: BTreeMap<&'static str, u64>,
     pub hosts_total: u64,
@@ -59,6 +61,7 @@ pub struct HostReport {
     pub waiting: u64,
     pub refused: u64,
     pub dead_letters: u64,
+    pub dropped: u64,
     /// Answers, those of failed attempts included.
     pub pages: u64,
     /// The same with robots.txt and what was never answered.
@@ -171,6 +174,11 @@ impl Walk<'_> {
                 let name = fault.name().to_owned();
                 *self.survey.dead_letters.entry(name.clone()).or_default() += 1;
                 Some((format!("dead letter: {name}"), dead.to_string()))
+            }
+            State::Retired(dropped @ Retirement::Dropped { .. }) => {
+                report.dropped += 1;
+                self.survey.dropped += 1;
+                Some(("dropped".to_owned(), dropped.to_string()))
             }
         };
         if let Some((reason, detail)) = skipped {

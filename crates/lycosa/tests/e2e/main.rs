@@ -4,6 +4,7 @@ mod bad_input;
 mod common;
 mod config;
 mod crawl;
+mod dlq;
 mod judge;
 mod kills;
 mod tool;

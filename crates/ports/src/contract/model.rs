@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use types::outcome::{Answer, Failure, Fault};
-use types::{HostKey, HostState, Outcome, QueueKey, Refusal, ShardId, State, Task};
+use types::{HostKey, HostState, Outcome, QueueKey, Record, Refusal, ShardId, State, Task};
 
 use super::Reopen;
 use super::book::{Model, count_new, nearest};
@@ -282,7 +282,8 @@ impl Run {
         let step = 1 + self.dice.below(40) as usize;
         let mut count = 0;
         while !cursor.done {
-            count += store.rejudge(which, &mut cursor, step).unwrap();
+            let judge = &mut |record: &Record| which.judge(record);
+            count += store.revise(&mut cursor, step, judge).unwrap().changed;
         }
         let mut again = BTreeSet::new();
         for record in self.model.records.values_mut() {

@@ -1,10 +1,11 @@
 //! Promises about queues: the right part of the right host's, and when it wakes.
 
-use types::{QueueKey, Refusal, State};
+use types::record::Retirement;
+use types::{Fault, QueueKey, Record, Refusal, State};
 
 use super::kit::*;
 use super::{Case, Reopen};
-use crate::shard_store::{Found, RefillWant, Rejudge, ScanCursor, ShardStore};
+use crate::shard_store::{Found, Judge, RefillWant, Rejudge, Revised, ScanCursor, ShardStore};
 
 pub(super) fn cases<R: Reopen>() -> Vec<Case<R>> {
     vec![
@@ -13,6 +14,7 @@ pub(super) fn cases<R: Reopen>() -> Vec<Case<R>> {
         ("hosts with waiting URLs are listed", hosts_are_listed),
         ("waking is bounded and says when to go on", waking_is_bounded),
         ("refused URLs are judged again", refused_urls_are_judged_again),
+        ("records are revised, and those that wait are left alone", records_are_revised),
         ("a long popped queue is read from its head", a_popped_queue_is_read),
     ]
 }
@@ -140,7 +142,10 @@ fn refused_urls_are_judged_again<R: Reopen>(state: &mut R) {
         let mut cursor = ScanCursor::default();
         let mut count = 0;
         while !cursor.done {
-            count += store.rejudge(which, &mut cursor, step).unwrap();
+            let judge = &mut |record: &Record| Rejudge::judge(which, record);
+            let revised = store.revise(&mut cursor, step, judge).unwrap();
+            assert_eq!(revised.queued.len() as u64, revised.changed);
+            count += revised.changed;
         }
         let mut queue = queue(&mut store, "a.test");
         queue.sort_by(|a, b| a.record.url.cmp(&b.record.url));
@@ -152,6 +157,62 @@ fn refused_urls_are_judged_again<R: Reopen>(state: &mut R) {
     assert_eq!(rejudge(Rejudge { settings: true, robots: false }, 1), (3, "0123".to_owned()));
     assert_eq!(rejudge(Rejudge { settings: true, robots: true }, 100), (0, "0123".to_owned()));
     check_audit(state, &store);
+}
+
+fn records_are_revised<R: Reopen>(state: &mut R) {
+    let texts: Vec<_> = (0..5).map(|n| format!("http://a.test/{n}")).collect();
+    let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+    let (mut store, next, tasks) = with(state, &texts);
+    let dead =
+        |attempts| State::Retired(Retirement::DeadLetter { fault: Fault::Status(500), attempts });
+    for (n, (task, attempts)) in (next..).zip(tasks.iter().zip(1..=3)) {
+        store.commit(settle(vec![visited(n, task, dead(attempts))])).unwrap();
+    }
+    // The last two wait: nobody may change them, whatever the judge says.
+    let mut asked = 0;
+    let mut all = |judge: &mut Judge<'_>| {
+        let mut cursor = ScanCursor::default();
+        let mut sum = Revised::default();
+        while !cursor.done {
+            let Revised { changed, queued } = store.revise(&mut cursor, 2, judge).unwrap();
+            sum.changed += changed;
+            sum.queued.extend(queued);
+        }
+        sum
+    };
+    let revised = all(&mut |record| {
+        asked += 1;
+        match &record.state {
+            State::Retired(Retirement::DeadLetter { attempts: 1, .. }) => {
+                Some(record.clone().retried())
+            }
+            State::Retired(Retirement::DeadLetter { fault, attempts: 2 }) => {
+                let dropped = Retirement::Dropped { fault: fault.clone(), attempts: 2 };
+                Some(Record { state: State::Retired(dropped), ..record.clone() })
+            }
+            _ => None,
+        }
+    });
+    assert_eq!((asked, revised.changed), (3, 2));
+    assert_eq!(urls_of(&revised.queued), ["http://a.test/0"]);
+    assert_eq!(revised.queued[0].record.attempts, 0);
+    assert_eq!(store.counts().queued, 3);
+    let waiting = queue(&mut store, "a.test");
+    assert_eq!(urls_of(&waiting).pop(), Some("http://a.test/0"), "it goes to the end");
+    check_audit(state, &store);
+    drop(store);
+    let (mut store, _) = open(state);
+    let states: Vec<State> = store
+        .records(&mut ScanCursor::default(), 10)
+        .unwrap()
+        .into_iter()
+        .map(|record| record.state)
+        .filter(|state| *state != State::Queued)
+        .collect();
+    let fault = Fault::Status(500);
+    assert_eq!(states.len(), 2);
+    assert!(states.contains(&State::Retired(Retirement::Dropped { fault, attempts: 2 })));
+    assert!(states.contains(&dead(3)));
 }
 
 fn a_popped_queue_is_read<R: Reopen>(state: &mut R) {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use frontier::{Frontier, Lease};
-use ports::shard_store::Letter;
-use ports::{PortResult, Resolution};
+use ports::shard_store::{Letter, ScanCursor};
+use ports::{PortResult, Resolution, ShardStore};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use types::{HostKey, ShardId, Timestamp};
+use types::{HostKey, Record, ShardId, Task, Timestamp};
 
+use crate::REVISE_RECORDS;
 use crate::keeper::{KeeperHandle, Reply};
 use crate::limits::Limits;
 
@@ -25,10 +26,51 @@ pub enum Note {
     },
     /// How do things stand?
     Ping(oneshot::Sender<Standing>),
+    /// Change records; see [`crate::Steering::revise`].
+    Revise(Revision),
     /// Finish what is under way, grant nothing new, then close.
     Drain,
     /// Drop what is under way, then close.
     Abandon,
+}
+
+/// Gives a record that is to take the place of this one, or nothing.
+pub type Reviser = Box<dyn FnMut(&Record) -> Option<Record> + Send>;
+
+/// A walk over all records of a shard that changes some, a few with each job.
+pub struct Revision {
+    judge: Reviser,
+    cursor: ScanCursor,
+    changed: u64,
+    tell: oneshot::Sender<u64>,
+}
+
+impl std::fmt::Debug for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Revision").field("changed", &self.changed).finish_non_exhaustive()
+    }
+}
+
+impl Revision {
+    pub fn new(judge: Reviser, tell: oneshot::Sender<u64>) -> Self {
+        Self { judge, cursor: ScanCursor::default(), changed: 0, tell }
+    }
+
+    /// The next records; answers those that are queued now.
+    pub fn step(&mut self, store: &mut dyn ShardStore) -> PortResult<Vec<Task>> {
+        let revised = store.revise(&mut self.cursor, REVISE_RECORDS, &mut *self.judge)?;
+        self.changed += revised.changed;
+        Ok(revised.queued)
+    }
+
+    /// Tells whoever waits, if it was the last step; otherwise there is more to do.
+    pub fn end(self) -> Option<Self> {
+        if !self.cursor.done {
+            return Some(self);
+        }
+        let _ = self.tell.send(self.changed); // whoever asked may have gone
+        None
+    }
 }
 
 /// How things stand in a shard.
@@ -68,6 +110,7 @@ pub(super) struct Jobs {
     pub(super) refilling: bool,
     pub(super) waking: bool,
     pub(super) scanning: bool,
+    pub(super) revising: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,91 @@
+//! How does what an owner has settled become durable?
+//!
+//! Visits gather in a group; the keeper makes it so, and only then do their slots come back.
+
+use std::sync::Arc;
+
+use ports::shard_store::Onward;
+use types::Timestamp;
+
+use super::{GROUP_MAX, Mode, Owner};
+use crate::keeper::Job;
+use crate::robots_book::Rules;
+use crate::stages::store::Kept;
+
+impl Owner {
+    /// Sends the group on its way when it is large or old enough, or nothing else is to come.
+    pub(super) async fn keep(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let since = self.group_since?;
+        if self.jobs.keeping {
+            return None;
+        }
+        let ripe = since + self.ctx.options.commit_wait;
+        let count = self.group.visits.len() + self.group.arrivals.len();
+        let nothing_else = self.frontier.in_flight() == 0;
+        let slots_run_out = self.slots.available_permits() * 2 < self.ctx.options.concurrency;
+        if now < ripe
+            && count < GROUP_MAX
+            && !nothing_else
+            && !(slots_run_out && count * 4 >= self.ctx.options.concurrency)
+            && self.mode == Mode::Running
+        {
+            return Some(ripe);
+        }
+        let mut group = std::mem::take(&mut self.group);
+        group.at = now;
+        group.durable = self.ctx.options.durable;
+        let hops_max = self.ctx.options.redirects_max;
+        group.onward = Some(Onward { shards: self.ctx.options.shards, hops_max });
+        self.group_since = None;
+        self.envelopes_under_way.append(&mut self.envelopes);
+        self.jobs.keeping = true;
+        self.keeper.submit(Job::Keep(Box::new(group))).await;
+        None
+    }
+
+    pub(super) async fn close_when_done(&mut self) {
+        let idle = self.held.is_empty()
+            && self.group_since.is_none()
+            && !self.jobs.keeping
+            && !self.jobs.granting;
+        if self.mode == Mode::Draining && idle {
+            self.revisions.clear();
+            self.mode = Mode::Closing;
+            self.keeper.submit(Job::Close).await;
+        }
+    }
+
+    pub(super) fn on_kept(&mut self, now: Timestamp, kept: Kept) {
+        self.jobs.keeping = false;
+        self.limits.archived(kept.archive_bytes.saturating_sub(self.archive_bytes));
+        self.archive_bytes = kept.archive_bytes;
+        self.ctx.events.archive_bytes.set(self.limits.archive_bytes());
+        self.ctx.events.seen(self.shard, &self.seen, &kept.seen);
+        self.seen = kept.seen;
+        self.next_due = match (self.next_due, kept.committed.next_due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        for (origin, entry) in kept.robots {
+            let rules = Rules::of(&entry, &self.ctx.options.product, &self.ctx.options.robots);
+            self.frontier.robots_known(now, &origin, rules.mark());
+            self.ctx.robots.put(origin, Arc::new(rules));
+        }
+        let accepted = kept.committed.accepted.len();
+        for task in kept.committed.accepted {
+            self.frontier.offer(now, task);
+        }
+        let visits = kept.visits.len();
+        self.ctx.events.committed(visits, accepted, kept.committed.known, kept.took);
+        for (visit, host, url) in kept.visits {
+            self.frontier.committed(now, &host, url);
+            self.held.remove(&visit);
+        }
+        for to in kept.committed.letters_for {
+            self.post.entry(to).or_default().waiting = true;
+        }
+        for envelope in self.envelopes_under_way.drain(..) {
+            let _ = envelope.send(()); // a sender that is gone asks again after its restart
+        }
+    }
+}
