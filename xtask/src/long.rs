@@ -1,6 +1,6 @@
 //! The heavy suites of the real binary, at length.
 //!
-//! The tests themselves are `crates/lycosa/tests/e2e/kills.rs` and `world.rs`; they read their sizes
+//! The tests themselves are `crates/lycosa/tests/e2e/kills.rs` and its neighbours; they read their sizes
 //! from the environment. The sizes for every day are in the tests; these are the sizes of a release.
 
 use anyhow::Result;
@@ -26,6 +26,13 @@ pub fn world(repo: &Repo, mut args: Args) -> Result<()> {
     let pages = args.number("--pages")?.unwrap_or(20_000);
     args.end()?;
     run(repo, "world::", &[("WORLD_HOSTS", hosts), ("WORLD_PAGES", pages)])
+}
+
+/// Points at which the disk fails.
+pub fn faults(repo: &Repo, mut args: Args) -> Result<()> {
+    let points = args.number("--points")?.unwrap_or(1_000);
+    args.end()?;
+    run(repo, "faults::", &[("FAULTS", points)])
 }
 
 fn run(repo: &Repo, tests: &str, sizes: &[(&str, u64)]) -> Result<()> {

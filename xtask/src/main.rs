@@ -38,6 +38,7 @@ The chores of lycosa: cargo xtask CHORE
   kills [--kills N] [--pages N]
                            one crawl by the real binary, killed N times at random (500) and at
                            every named point; nothing may be lost, doubled or rude
+  faults [--points N]      a small crawl on a disk that fails at the n-th call, for N of them (1000)
   world [--hosts N] [--pages N]
                            a web with every fault, crawled with 1, 2 and 16 shards (500 hosts,
                            20000 pages)
@@ -80,6 +81,7 @@ fn run() -> anyhow::Result<()> {
         "sim" => sim::run(&repo, args),
         "mutants" => mutants::run(&repo, args),
         "kills" => long::kills(&repo, args),
+        "faults" => long::faults(&repo, args),
         "world" => long::world(&repo, args),
         "bench" => bench::run(&repo, args),
         "help" | "--help" | "-h" => {

@@ -5,6 +5,7 @@ mod common;
 mod config;
 mod crawl;
 mod dlq;
+mod faults;
 mod judge;
 mod kills;
 mod tool;
