@@ -2,6 +2,9 @@
 //!
 //! A folder keeps the engine it was made with: a small file in it says which, because opening it
 //! with another would begin a second, empty state beside the first.
+//!
+//! Engines make their files one by one, and one that died meanwhile leaves what none can open. So
+//! another small file stands in the folder until all is made: whatever lies beside it goes.
 
 use std::fmt;
 use std::fs;
@@ -11,12 +14,14 @@ use std::str::FromStr;
 
 use ports::{PortError, PortErrorKind, PortResult, ShardStore};
 
-use crate::files::{failed, make_folder};
+use crate::files::{failed, make_folder, sync_folder};
 use crate::shard::ShardSettings;
 use crate::side;
 
 /// The name of the file that says it.
 const MARK: &str = "engine";
+/// The name of the file that says that the folder is being made.
+const UNFINISHED: &str = "unfinished";
 
 /// The engines that this build knows by name; see [`Engine::is_built_in`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,17 +118,28 @@ pub fn open_shards(
     let folders = shards.iter().map(|shard| state.join(format!("shard-{:02}", shard.shard.0)));
     let folders: Vec<PathBuf> = folders.collect();
     folders.iter().try_for_each(|folder| mark(folder, engine))?;
+    let stores = open_all(&folders, engine, shards, limits)?;
+    folders.iter().try_for_each(|folder| finish(folder))?;
+    Ok(stores)
+}
+
+fn open_all(
+    folders: &[PathBuf],
+    engine: Engine,
+    shards: &[ShardSettings],
+    limits: EngineSettings,
+) -> PortResult<Vec<Box<dyn ShardStore>>> {
     match engine {
         #[cfg(feature = "fjall")]
         Engine::Fjall => {
             // Its databases cannot share memory: each has its part.
             let limits = limits.divided(shards.len());
-            open_each(&folders, shards, |folder| crate::fjall::FjallKv::open(folder, limits))
+            open_each(folders, shards, |folder| crate::fjall::FjallKv::open(folder, limits))
         }
         #[cfg(feature = "rocksdb")]
         Engine::Rocksdb => {
             let shared = crate::rocks::RocksShared::new(limits);
-            open_each(&folders, shards, |folder| crate::rocks::RocksKv::open(folder, &shared))
+            open_each(folders, shards, |folder| crate::rocks::RocksKv::open(folder, &shared))
         }
         #[cfg(not(all(feature = "fjall", feature = "rocksdb")))]
         _ => unreachable!("checked above: {engine} is built in; {limits:?}"),
@@ -146,6 +162,11 @@ fn open_each<K: crate::Kv + 'static>(
 /// Writes the engine's name into a new folder, or compares it.
 fn mark(folder: &Path, engine: Engine) -> PortResult<()> {
     let path = folder.join(MARK);
+    if folder.join(UNFINISHED).exists() {
+        // Nothing was ever committed here: that begins when all shards are open.
+        tracing::info!(folder = %folder.display(), "a state that was never finished is made anew");
+        fs::remove_dir_all(folder).map_err(|error| failed("clear", folder, &error))?;
+    }
     match fs::read_to_string(&path) {
         Ok(text) if text.trim() == engine.name() => Ok(()),
         Ok(text) => {
@@ -155,10 +176,20 @@ fn mark(folder: &Path, engine: Engine) -> PortResult<()> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             make_folder(folder)?;
+            side::save(folder, UNFINISHED, &mut |out| writeln!(out, "{engine}"))?;
             side::save(folder, MARK, &mut |out| writeln!(out, "{engine}"))
         }
         Err(error) => Err(failed("read", &path, &error)),
     }
+}
+
+/// Everything is made. Durable, because what is committed from now on must not be cleared.
+fn finish(folder: &Path) -> PortResult<()> {
+    if !folder.join(UNFINISHED).exists() {
+        return Ok(());
+    }
+    side::remove(folder, UNFINISHED)?;
+    sync_folder(folder)
 }
 
 #[cfg(test)]
@@ -166,9 +197,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_folder_that_was_never_finished_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("shard-00");
+        mark(&folder, Engine::Fjall).unwrap();
+        fs::write(folder.join("half"), b"of a database").unwrap();
+        mark(&folder, Engine::Rocksdb).unwrap();
+        assert!(!folder.join("half").exists());
+        finish(&folder).unwrap();
+        fs::write(folder.join("data"), b"of a crawl").unwrap();
+        assert!(mark(&folder, Engine::Fjall).is_err());
+        mark(&folder, Engine::Rocksdb).unwrap();
+        assert!(folder.join("data").exists());
+    }
+
+    #[test]
     fn a_folder_keeps_its_engine() {
         let folder = tempfile::tempdir().unwrap();
         mark(folder.path(), Engine::Fjall).unwrap();
+        finish(folder.path()).unwrap();
         mark(folder.path(), Engine::Fjall).unwrap();
         let error = mark(folder.path(), Engine::Rocksdb).unwrap_err();
         assert_eq!(error.kind, PortErrorKind::Version);

@@ -55,7 +55,6 @@ pub(crate) fn append(folder: &Path, name: &str, at: u64, bytes: &[u8]) -> PortRe
     if made { sync_folder(folder) } else { Ok(()) }
 }
 
-#[cfg(any(feature = "fjall", feature = "rocksdb"))]
 pub(crate) fn remove(folder: &Path, name: &str) -> PortResult<()> {
     let path = folder.join(name);
     match fs::remove_file(&path) {

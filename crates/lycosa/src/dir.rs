@@ -152,10 +152,11 @@ impl Dir {
     pub fn hold(&self) -> Result<HeldDir, Fail> {
         self.hold_or(|error| {
             let root = self.root.display();
-            Fail::failure(format!(
+            let sentence = format!(
                 "cannot write to {root}: {error}; a crawl goes on in its own directory: make it \
                  writable, or resume as its owner"
-            ))
+            );
+            Fail::unwritable(&error, sentence)
         })
     }
 
@@ -182,10 +183,9 @@ impl Dir {
     /// Takes a directory; makes it a crawl's if it is not one.
     pub fn hold_or_make(&self, store: &StoreSettings, now: Timestamp) -> Result<HeldDir, Fail> {
         let unwritable = |error: std::io::Error| {
-            Fail::failure(format!(
-                "cannot write to {}: {error}; choose another directory with -o",
-                self.root.display()
-            ))
+            let root = self.root.display();
+            let sentence = format!("cannot write to {root}: {error}; choose another with -o");
+            Fail::unwritable(&error, sentence)
         };
         if self.is_crawl() {
             return self.hold();

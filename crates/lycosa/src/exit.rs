@@ -67,6 +67,12 @@ impl Fail {
         Self::new(Exit::Settings, sentence)
     }
 
+    /// A failure to write, in a sentence of its own; a full disk keeps its code.
+    pub fn unwritable(error: &std::io::Error, sentence: impl fmt::Display) -> Self {
+        let exit = if is_full(error) { Exit::DiskFull } else { Exit::Failure };
+        Self::new(exit, sentence)
+    }
+
     /// Whoever read our output has seen enough: no error at all.
     pub fn is_broken_pipe(&self) -> bool {
         self.error.chain().any(|cause| {
@@ -82,6 +88,11 @@ impl<E: Into<anyhow::Error>> From<E> for Fail {
         let error = error.into();
         Self { exit: exit_of(&error), error }
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 fn exit_of(error: &anyhow::Error) -> Exit {
@@ -102,10 +113,7 @@ fn exit_of(error: &anyhow::Error) -> Exit {
             return of_port(port.kind);
         }
         if let Some(io) = cause.downcast_ref::<std::io::Error>()
-            && matches!(
-                io.kind(),
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
-            )
+            && is_full(io)
         {
             return Exit::DiskFull;
         }
