@@ -106,6 +106,9 @@ pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortRe
     })
 }
 
+/// URLs from outside that go into the store in one go: a list may hold millions.
+const OFFER_URLS: usize = 8_192;
+
 /// Records that are looked at in one go.
 pub(crate) const REVISE_RECORDS: usize = 4_096;
 
@@ -158,29 +161,35 @@ impl Opened {
     ) -> PortResult<usize> {
         let shards = u16::try_from(self.books.len()).expect("shards are counted in a u16");
         let mut sets = vec![FoundSet::default(); self.books.len()];
+        let mut accepted = 0;
         for (url, depth) in urls {
             let band = frontier::priority::band_of_depth(depth);
-            let shard = url.site().shard(shards);
-            let found = Found { url: url.as_str(), id: url.id(), depth, hops: 0, band, seed };
-            sets[usize::from(shard.0)].push(found);
-        }
-        let mut accepted = 0;
-        for (books, links) in self.books.iter_mut().zip(sets) {
-            if links.is_empty() {
-                continue;
+            let shard = usize::from(url.site().shard(shards).0);
+            sets[shard].push(Found { url: url.as_str(), id: url.id(), depth, hops: 0, band, seed });
+            if sets[shard].len() == OFFER_URLS {
+                accepted += self.take(shard, std::mem::take(&mut sets[shard]), now, false)?;
             }
-            let arrivals = vec![Arrival { links, ..Arrival::default() }];
-            let archive_end = books.archive.as_ref().and_then(|archive| archive.end());
-            let batch = CommitBatch {
-                at: now,
-                arrivals,
-                archive_end,
-                durable: true,
-                ..CommitBatch::default()
-            };
-            accepted += books.store.commit(batch)?.accepted.len();
+        }
+        for (shard, links) in sets.into_iter().enumerate() {
+            accepted += self.take(shard, links, now, true)?;
         }
         Ok(accepted)
+    }
+
+    /// One batch of URLs into the store of a shard. Whatever came before a durable one is durable.
+    fn take(
+        &mut self,
+        shard: usize,
+        links: FoundSet,
+        now: Timestamp,
+        durable: bool,
+    ) -> PortResult<usize> {
+        let books = &mut self.books[shard];
+        let archive_end = books.archive.as_ref().and_then(|archive| archive.end());
+        let arrivals = vec![Arrival { links, ..Arrival::default() }];
+        let batch =
+            CommitBatch { at: now, arrivals, archive_end, durable, ..CommitBatch::default() };
+        Ok(books.store.commit(batch)?.accepted.len())
     }
 
     /// Settings have changed: refused URLs of these kinds get another chance. Answers how many.

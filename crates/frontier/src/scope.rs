@@ -128,9 +128,13 @@ impl Scope {
     /// `url` is a seed from now on, and what belongs to it is in scope.
     pub fn add_seed(&mut self, url: &CrawlUrl) {
         self.seeds.insert(url.as_str().to_owned());
-        self.hosts.insert(url.host().to_owned());
-        self.domains.insert(url.site().as_str().to_owned());
-        self.prefixes.insert(prefix_of(url.into()));
+        // Only what this scope is measured by: there may be a million seeds.
+        match self.kind {
+            ScopeKind::Host => drop(self.hosts.insert(url.host().to_owned())),
+            ScopeKind::Domain => drop(self.domains.insert(url.site().as_str().to_owned())),
+            ScopeKind::Prefix => drop(self.prefixes.insert(prefix_of(url.into()))),
+            ScopeKind::Page | ScopeKind::Any | ScopeKind::Custom => {}
+        }
     }
 
     pub fn is_seed(&self, url: &str) -> bool {

@@ -4,14 +4,14 @@
 //! which is read only when `-` asks for it. All of them must be URLs: a crawl that quietly left
 //! one out would be a surprise at its end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ports::{Resolution, Resolver};
-use types::{Canon, CrawlUrl, HostKey};
+use types::{Canon, CrawlUrl, HostKey, UrlId};
 
 use crate::exit::Fail;
 use crate::settings::Settings;
@@ -22,7 +22,7 @@ pub fn gather(
     lists: &[PathBuf],
     canon: &Canon,
 ) -> Result<Vec<CrawlUrl>, Fail> {
-    let mut seeds = Seeds { canon, known: BTreeSet::new(), urls: Vec::new() };
+    let mut seeds = Seeds { canon, known: HashSet::new(), urls: Vec::new() };
     for text in arguments {
         if text == "-" {
             seeds.read("standard input", std::io::stdin().lock())?;
@@ -45,7 +45,7 @@ pub fn gather(
 
 struct Seeds<'a> {
     canon: &'a Canon,
-    known: BTreeSet<CrawlUrl>,
+    known: HashSet<UrlId>,
     urls: Vec<CrawlUrl>,
 }
 
@@ -55,7 +55,7 @@ impl Seeds<'_> {
             let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
             Fail::usage(format!("{place}{error}{}", hint(text)))
         })?;
-        if self.known.insert(url.clone()) {
+        if self.known.insert(url.id()) {
             self.urls.push(url);
         }
         Ok(())
@@ -203,7 +203,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<String>, String> {
         let canon = Canon::default();
-        let mut seeds = Seeds { canon: &canon, known: BTreeSet::new(), urls: Vec::new() };
+        let mut seeds = Seeds { canon: &canon, known: HashSet::new(), urls: Vec::new() };
         match seeds.read("list.txt", text.as_bytes()) {
             Ok(()) => Ok(seeds.urls.iter().map(ToString::to_string).collect()),
             Err(fail) => Err(fail.error.to_string()),
