@@ -53,6 +53,16 @@ impl Args {
         }
     }
 
+    /// The word after this option.
+    pub fn text(&mut self, name: &str) -> anyhow::Result<Option<String>> {
+        let Some(at) = self.0.iter().position(|word| word == name) else { return Ok(None) };
+        self.0.remove(at);
+        match self.0.remove(at) {
+            Some(text) => Ok(Some(text)),
+            None => Err(usage(format!("{name} wants a word behind it"))),
+        }
+    }
+
     /// Nothing may be left.
     pub fn end(self) -> anyhow::Result<()> {
         match self.0.front() {
@@ -79,7 +89,8 @@ mod tests {
 
     #[test]
     fn options_and_words_may_come_in_any_order() {
-        let mut args = args("--seeds 5 name --list --from 0x10");
+        let mut args = args("--seeds 5 name --target robots --list --from 0x10");
+        assert_eq!(args.text("--target").unwrap().as_deref(), Some("robots"));
         assert_eq!(args.number("--seeds").unwrap(), Some(5));
         assert_eq!(args.number("--from").unwrap(), Some(16));
         assert!(args.flag("--list") && !args.flag("--list"));
@@ -92,5 +103,6 @@ mod tests {
         assert!(args("--sedes 5").end().unwrap_err().is::<Usage>());
         assert!(args("--seeds many").number("--seeds").unwrap_err().is::<Usage>());
         assert!(args("--seeds").number("--seeds").unwrap_err().is::<Usage>());
+        assert!(args("--target").text("--target").unwrap_err().is::<Usage>());
     }
 }

@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod ci;
 mod docs;
+mod fuzz;
 mod interop;
 mod long;
 mod manifest;
@@ -32,6 +33,10 @@ The chores of lycosa: cargo xtask CHORE
   interop                  warcio and cdxj-indexer judge an archive of ours
   sim [--seeds N] [--from S]
                            the simulation of the whole engine, seeds S to S+N-1 (10000 from 0)
+  fuzz [--target NAME] [--seconds N] [--seed S]
+                           hunts each target of the fuzzer for N seconds (600), a new seed every
+                           ten; what breaks it is kept in crates/fuzz/findings. 0 seconds only go
+                           through the files that are kept
   mutants [NAME…] [--seeds N] [--list]
                            plants the bugs of xtask/mutants, one at a time; the simulation must find
                            each within N seeds (1000)
@@ -80,6 +85,7 @@ fn run() -> anyhow::Result<()> {
         "interop" => interop::run(&repo, args),
         "sim" => sim::run(&repo, args),
         "mutants" => mutants::run(&repo, args),
+        "fuzz" => fuzz::run(&repo, args),
         "kills" => long::kills(&repo, args),
         "faults" => long::faults(&repo, args),
         "world" => long::world(&repo, args),

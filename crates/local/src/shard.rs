@@ -52,6 +52,9 @@ use crate::kv::{Batch, Durability, Family, Kv};
 pub use self::meta::FORMAT;
 pub use self::prints::PRINTS_FILE;
 pub use self::seen::{IdFn, url_id};
+// The fuzzer lies in a crate of its own and must reach the rows of URLs.
+#[doc(hidden)]
+pub use self::stored::{read as read_row, write as write_row};
 
 /// How a shard keeps its state.
 #[derive(Debug, Clone)]

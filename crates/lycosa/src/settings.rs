@@ -8,6 +8,8 @@
 //! Not here: what the settings are turned into (`wiring`).
 
 mod check;
+#[cfg(test)]
+mod fuzz;
 pub mod keys;
 pub mod layers;
 pub mod render;

@@ -208,10 +208,33 @@ pub struct Committed {
 }
 
 /// A set of URLs in one piece of memory: no allocation a link.
+///
+/// Always: the items' ends go up, each to the end of a character, the last to the end of the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "StoredSet")]
 pub struct FoundSet {
     text: String,
     items: Vec<FoundItem>,
+}
+
+/// A [`FoundSet`] as it was read, before anybody has looked at its ends.
+#[derive(Deserialize)]
+struct StoredSet {
+    text: String,
+    items: Vec<FoundItem>,
+}
+
+impl TryFrom<StoredSet> for FoundSet {
+    type Error = &'static str;
+
+    fn try_from(StoredSet { text, items }: StoredSet) -> Result<Self, Self::Error> {
+        let last = items.last().map_or(0, |item| item.end as usize);
+        let mut ends = items.iter().map(|item| item.end as usize);
+        let sound = last == text.len()
+            && ends.clone().is_sorted()
+            && ends.all(|end| text.is_char_boundary(end));
+        if sound { Ok(Self { text, items }) } else { Err("the URLs do not fill their text") }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -466,6 +489,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec;
 
     #[test]
     fn a_set_of_links_gives_back_what_was_put_in() {
@@ -485,5 +509,25 @@ mod tests {
                 ("http://c.test/", 2, false)
             ]
         );
+        let stored = codec::encode(&set);
+        assert_eq!(codec::decode::<FoundSet>("links", &stored).unwrap(), set);
+    }
+
+    /// Found by the fuzzer: a letter that the disk had changed ended the process that read it.
+    #[test]
+    fn a_set_whose_urls_do_not_fill_its_text_is_refused() {
+        let item = |end| FoundItem { end, id: UrlId(1), depth: 0, hops: 0, band: 0, seed: false };
+        for (text, ends) in [
+            ("", &[6][..]),
+            ("http://a.test/", &[15]),
+            ("http://a.test/", &[7]),
+            ("http://a.test/", &[]),
+            ("http://a.test/", &[14, 7, 14]),
+            ("é", &[1, 2]),
+        ] {
+            let items = ends.iter().map(|&end| item(end)).collect();
+            let bytes = codec::encode(&FoundSet { text: text.to_owned(), items });
+            assert!(codec::decode::<FoundSet>("links", &bytes).is_err(), "{text:?} {ends:?}");
+        }
     }
 }

@@ -214,6 +214,10 @@ impl Canon {
         if let Some(query) = url.query() {
             self.push_query(query, out);
         }
+        // Escapes and the base may have made it longer than what was given.
+        if out.len() > URL_BYTES_MAX {
+            return Err(UrlError::TooLong(out.len()));
+        }
         Ok(())
     }
 
@@ -385,6 +389,20 @@ const fn is_unreserved(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Found while the fuzzer was written: `join_into` gave such a text as canonical, and nobody could read it.
+    #[test]
+    fn a_url_that_grows_too_long_is_told_so() {
+        let canon = Canon::default();
+        let base = Base::parse("http://a.test/").unwrap();
+        let link = "é".repeat(URL_BYTES_MAX / 5);
+        let error = Err(UrlError::TooLong("http://a.test/".len() + 6 * (URL_BYTES_MAX / 5)));
+        assert_eq!(canon.join_into(&base, &link, None, &mut String::new()), error);
+        assert_eq!(canon.join(&base, &link).map(|_| ()), error);
+        assert_eq!(canon.parse(&format!("http://a.test/{link}")).map(|_| ()), error);
+        let most = "x".repeat(URL_BYTES_MAX - "http://a.test/".len());
+        assert_eq!(canon.join(&base, &most).unwrap().as_str().len(), URL_BYTES_MAX);
+    }
 
     /// One line a rule: what goes in, what comes out.
     #[test]

@@ -172,7 +172,14 @@ impl Parts {
             None => (path_start, scheme.default_port()),
             Some(at) => {
                 let colon = after_bracket + at;
-                (host_start + colon, authority[colon + 1..].parse().map_err(|_| bad())?)
+                let digits = &authority[colon + 1..];
+                let port = digits.parse().map_err(|_| bad())?;
+                // A port has one form: no sign, no zero before it, and none where it is the usual.
+                let is_padded = digits.len() > 1 && digits.starts_with(['0', '+']);
+                if is_padded || port == scheme.default_port() {
+                    return Err(bad());
+                }
+                (host_start + colon, port)
             }
         };
         if text.len() > crate::canonical::URL_BYTES_MAX || host_end == host_start {
@@ -341,6 +348,20 @@ mod tests {
         assert_eq!(url, CrawlUrl::parse("HTTP://A.test").unwrap());
         for garbage in ["", "a", "ftp://a/", "http://", "http:///", "http://a", "http://a:x/"] {
             assert!(CrawlUrl::from_canonical(garbage).is_err(), "{garbage}");
+        }
+    }
+
+    /// Found by the fuzzer: a record that names its port so became another URL as a row, which
+    /// keeps the port as a number.
+    #[test]
+    fn a_port_has_one_form() {
+        for text in ["http://a:0/", "http://a:443/", "https://a:80/", "http://[::1]:8080/"] {
+            assert_eq!(CrawlUrl::from_canonical(text), CrawlUrl::parse(text), "{text}");
+        }
+        for text in
+            ["http://a:/", "http://a:080/", "http://a:+81/", "http://a:80/", "https://a:443/"]
+        {
+            assert!(CrawlUrl::from_canonical(text).is_err(), "{text}");
         }
     }
 

@@ -42,8 +42,10 @@ const RULES: &[Rule] = &[
     rule("local", &["types", "ports", "warc"], &["simweb"]),
     // A web of our own; only tests, benches and `lycosa demo` see it.
     rule("simweb", &["types", "ports"], &["robots"]),
+    // What takes input from outside is fuzzed; nobody but tests sees the fuzzer.
+    rule("fuzz", &["types", "robots", "warc", "page", "ports", "local"], &[]),
     // The binary and the chores know everybody.
-    rule("lycosa", ALL, &[]),
+    rule("lycosa", ALL, &["fuzz"]),
     rule("xtask", ALL, &[]),
 ];
 
@@ -133,7 +135,8 @@ mod tests {
     fn the_simulated_web_is_for_tests() {
         assert_eq!(count(found("engine", &["types"], &["simweb", "local"], &[])), 0);
         assert_eq!(count(found("engine", &["simweb"], &[], &[])), 1);
-        assert_eq!(count(found("lycosa", &["simweb", "engine", "local"], &[], &[])), 0);
+        assert_eq!(count(found("lycosa", &["simweb", "engine", "local"], &["fuzz"], &[])), 0);
+        assert_eq!(count(found("lycosa", &["fuzz"], &[], &[])), 1);
     }
 
     #[test]

@@ -63,7 +63,7 @@ struct MoreRead {
 }
 
 /// Appends the row of a record.
-pub(super) fn write(record: &Record, out: &mut Vec<u8>) {
+pub fn write(record: &Record, out: &mut Vec<u8>) {
     let Record { url, found, state, attempts, lost, fetch_count, due, last } = record;
     let (attempts, lost, fetch_count, due) = (*attempts, *lost, *fetch_count, *due);
     let untouched = *state == State::Queued
@@ -105,7 +105,7 @@ pub(super) fn write(record: &Record, out: &mut Vec<u8>) {
 }
 
 /// The record of a row; `host` is the one of its key.
-pub(super) fn read(host: &str, bytes: &[u8]) -> PortResult<Record> {
+pub fn read(host: &str, bytes: &[u8]) -> PortResult<Record> {
     Stored::read(bytes)?.record(host)
 }
 
@@ -141,6 +141,10 @@ impl<'a> Stored<'a> {
             false => (rest.0, None),
         };
         let path = std::str::from_utf8(path).map_err(|_| broken("its text"))?;
+        // Anything else would be taken for more of the host that it is put behind.
+        if !path.starts_with('/') {
+            return Err(broken("its path"));
+        }
         let found = Discovery { at, depth, hops, seed: flags & SEED != 0, band };
         Ok(Self { scheme, port, found, path, more })
     }
@@ -283,6 +287,18 @@ mod tests {
         record.found.at = Timestamp::from_micros(1_800_000_000_999_999);
         let read = read(record.url.host(), &written(&record)).unwrap();
         assert_eq!(read.found.at, Timestamp::from_secs(1_800_000_000));
+    }
+
+    /// Found by the fuzzer: such a row was read as one of another host, or of another port.
+    #[test]
+    fn a_row_cannot_name_another_host_than_its_key() {
+        let record = records().remove(0);
+        let row = written(&record);
+        let head = &row[..row.len() - record.url.path_and_query().len()];
+        for path in [".b.test/x", ":81/x", "@b.test/x", ""] {
+            let row = [head, path.as_bytes()].concat();
+            assert_eq!(read("a.test", &row).unwrap_err().kind, PortErrorKind::Corrupt, "{path}");
+        }
     }
 
     #[test]

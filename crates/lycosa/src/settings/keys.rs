@@ -155,8 +155,15 @@ fn text(schema: &Json, field: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// No key is half as long, and a comparison takes the product of both lengths: a text that was
+/// pasted into the wrong place would be compared for seconds.
+const TYPED_BYTES_MAX: usize = 100;
+
 /// The known key or table that a mistyped one was most likely meant to be.
 pub fn suggest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if typed.len() > TYPED_BYTES_MAX {
+        return None;
+    }
     let typed = typed.to_lowercase().replace('-', "_");
     let last = |path: &str| path.rsplit('.').next().unwrap_or(path).to_owned();
     let score = |key: &str| {
@@ -245,5 +252,6 @@ mod tests {
         check("crawl.maxdepth", Some("crawl.max_depth"));
         check("crawl.max-depth", Some("crawl.max_depth"));
         check("zzz.qqq", None);
+        check(&"politeness.delay".repeat(1_000_000), None);
     }
 }

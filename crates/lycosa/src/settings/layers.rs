@@ -52,7 +52,7 @@ impl std::error::Error for SettingsError {}
 type Result<T> = std::result::Result<T, SettingsError>;
 
 /// Values as they are collected.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Layers {
     tables: Vec<Table>,
     tree: Toml,
@@ -64,6 +64,8 @@ pub struct Layers {
 pub struct Resolved {
     pub settings: Settings,
     pub tree: Toml,
+    /// All keys there are.
+    pub tables: Vec<Table>,
     origins: BTreeMap<String, Origin>,
 }
 
@@ -86,7 +88,8 @@ impl Layers {
         self.add_toml(path, &text)
     }
 
-    fn add_toml(&mut self, path: &Path, text: &str) -> Result<()> {
+    /// The same of a text; `path` is where it lies.
+    pub(super) fn add_toml(&mut self, path: &Path, text: &str) -> Result<()> {
         let content: Toml = toml::from_str(text).map_err(|error| {
             SettingsError(format!("{} is not TOML: {}", path.display(), error.to_string().trim()))
         })?;
@@ -238,7 +241,7 @@ impl Layers {
         }
         let settings = Settings::deserialize(tree.clone())
             .map_err(|error| SettingsError(error.message().to_owned()))?;
-        let resolved = Resolved { tree, origins: self.origins, settings };
+        let resolved = Resolved { tree, tables: self.tables, origins: self.origins, settings };
         match resolved.settings.check() {
             Ok(()) => Ok(resolved),
             Err(bad) => Err(complaint(bad.key, &bad.why, resolved.origin(bad.key))),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use super::keys::{Key, Kind, Table, tables};
+use super::keys::{Key, Kind, Table};
 use super::layers::{Layers, Resolved};
 
 /// A complete file with the defaults and the manual as comments.
@@ -19,7 +19,7 @@ pub fn default_file() -> String {
          # Precedence: flag > environment > --config FILE > DIR/lycosa.toml > default.\n\
          # Any key can be given as -s politeness.delay=2s or LYCOSA_POLITENESS__DELAY=2s.\n",
     );
-    for table in tables() {
+    for table in &defaults.tables {
         let _ = write!(out, "\n# {}\n[{}]\n", table.doc, table.name);
         for key in &table.keys {
             for line in wrapped(&key.doc, 96) {
@@ -44,7 +44,7 @@ pub fn kept_file(resolved: &Resolved) -> String {
         "# The settings of this crawl, as they were in force when it last ran.\n\
          # They count again when it is resumed, below flags, environment and --config.\n",
     );
-    for table in tables().iter().filter(|table| table.name != "api") {
+    for table in resolved.tables.iter().filter(|table| table.name != "api") {
         let _ = write!(out, "\n[{}]\n", table.name);
         for key in &table.keys {
             if let Some(value) = resolved.value(&key.path) {
@@ -58,7 +58,7 @@ pub fn kept_file(resolved: &Resolved) -> String {
 /// One line a key: value and where it came from.
 pub fn shown(resolved: &Resolved) -> String {
     let mut out = String::new();
-    for key in tables().iter().flat_map(|table| &table.keys) {
+    for key in resolved.tables.iter().flat_map(|table| &table.keys) {
         let value = match resolved.value(&key.path) {
             Some(_) if key.path == "api.token" => "\"…\"".to_owned(),
             Some(value) => inline(value),
@@ -76,8 +76,7 @@ pub fn shown_json(resolved: &Resolved) -> String {
 
 /// Every key with its value and where it came from; secrets are left out.
 pub fn shown_values(resolved: &Resolved) -> Vec<serde_json::Value> {
-    let tables = tables();
-    let keys = tables.iter().flat_map(|table| &table.keys);
+    let keys = resolved.tables.iter().flat_map(|table| &table.keys);
     let values = keys.map(|key| {
         serde_json::json!({
             "key": key.path,
@@ -104,8 +103,8 @@ pub fn manual() -> String {
          key is an error. `lycosa config show` prints every value and where it came from, `lycosa config default` a\n\
          complete file to start from, `lycosa config check FILE` tells whether a file is right.\n",
     );
-    for table in tables() {
-        manual_table(&mut out, &table, &defaults);
+    for table in &defaults.tables {
+        manual_table(&mut out, table, &defaults);
     }
     out
 }
@@ -143,13 +142,31 @@ fn inline(value: &Value) -> String {
         }
         Value::Table(entries) if entries.is_empty() => "{}".to_owned(),
         Value::Table(entries) => {
-            let entries = entries.iter().map(|(name, value)| {
-                format!("{} = {}", Value::String(name.clone()), inline(value))
-            });
+            let entries =
+                entries.iter().map(|(name, value)| format!("{} = {}", quoted(name), inline(value)));
             format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
         }
+        Value::String(text) if text.contains(['\n', '\r']) => quoted(text),
         value => value.to_string(),
     }
+}
+
+/// A text between double quotes, on one line: the only form that a name may have as well.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => out.extend(['\\', char]),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            char if char.is_control() => {
+                let _ = write!(out, "\\u{:04X}", u32::from(char));
+            }
+            char => out.push(char),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// A value in a file: a long list takes a line each.
@@ -236,6 +253,20 @@ mod tests {
         assert_eq!(again.value("crawl.include"), resolved.value("crawl.include"));
         assert_eq!(again.value("fetch.headers"), resolved.value("fetch.headers"));
         assert!(!shown(&resolved).contains("secret") && !shown_json(&resolved).contains("secret"));
+    }
+
+    /// Found by a seed of the fuzzer: such a name was written over several lines, which no name may be, and
+    /// a value so that `config show` had more lines than keys.
+    #[test]
+    fn a_text_with_line_ends_stays_on_its_line() {
+        let mut layers = Layers::default();
+        let text = "[fetch.headers]\n\"a\\nb\" = \"c\\r\\u0001\\\"\\\\\"\n[crawl]\ninclude = [\"d\\ne\\u0085\"]";
+        layers.add_toml(std::path::Path::new("x.toml"), text).unwrap();
+        let resolved = layers.finish().unwrap();
+        assert_eq!(resolved.settings.fetch.headers["a\nb"], "c\r\u{1}\"\\");
+        assert_eq!(read_back(&kept_file(&resolved)).tree, resolved.tree);
+        let keys: usize = resolved.tables.iter().map(|table| table.keys.len()).sum();
+        assert_eq!(shown(&resolved).lines().count(), keys);
     }
 
     #[test]

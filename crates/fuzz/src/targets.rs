@@ -1,0 +1,7 @@
+//! What takes input from outside, and what must hold for it?
+
+pub mod canonical;
+pub mod links;
+pub mod record;
+pub mod robots;
+pub mod warc;

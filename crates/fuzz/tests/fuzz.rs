@@ -1,0 +1,31 @@
+//! Every target: all of its files, and a short hunt with a fixed seed.
+//!
+//! `cargo xtask fuzz` runs the same for longer.
+
+use lycosa_fuzz::hunt;
+use lycosa_fuzz::targets::{canonical, links, record, robots, warc};
+
+#[test]
+fn no_robots_txt_breaks_its_reader() {
+    hunt(&robots::TARGET);
+}
+
+#[test]
+fn every_canonical_url_is_its_own_canonical_form() {
+    hunt(&canonical::TARGET);
+}
+
+#[test]
+fn no_page_breaks_the_link_scan() {
+    hunt(&links::TARGET);
+}
+
+#[test]
+fn no_file_breaks_the_archive_reader() {
+    hunt(&warc::TARGET);
+}
+
+#[test]
+fn no_stored_bytes_break_their_reader() {
+    hunt(&record::TARGET);
+}
