@@ -205,7 +205,7 @@ impl Run {
         let tasks = self.tasks.take(store);
         let began = thread_cpu();
         let at = Timestamp::from_secs(1_800_000_000 + self.visits / 1_000);
-        let durable = self.visits % 8 == 0;
+        let durable = self.visits.is_multiple_of(8);
         let mut batch = CommitBatch { at, durable, ..CommitBatch::default() };
         for task in tasks {
             let links = self.web.links();

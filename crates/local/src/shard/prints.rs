@@ -254,10 +254,11 @@ mod tests {
         Print::of(UrlId::of(&format!("http://a.test/{n}")))
     }
 
-    fn written(kv: &mut MemoryKv, segments: &[std::ops::Range<u64>]) -> Prints {
+    /// A segment for each pair of numbers: from the first up to the second.
+    fn written(kv: &mut MemoryKv, segments: &[(u64, u64)]) -> Prints {
         let mut prints = Prints::begin(3);
-        for numbers in segments {
-            numbers.clone().for_each(|n| prints.add(print(n)));
+        for &(from, until) in segments {
+            (from..until).for_each(|n| prints.add(print(n)));
             prints.write(kv).unwrap();
         }
         prints
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn what_was_written_comes_back_as_a_filter_and_part_by_part() {
         let mut kv = MemoryKv::new();
-        let mut prints = written(&mut kv, &[0..3_000, 3_000..3_001, 3_001..5_000]);
+        let mut prints = written(&mut kv, &[(0, 3_000), (3_000, 3_001), (3_001, 5_000)]);
         prints.write(&mut kv).unwrap();
         let (loaded, filter) = Prints::load(&kv, 3, prints.end(), 100).unwrap().unwrap();
         assert_eq!((loaded.end(), loaded.segments.len(), filter.count()), (prints.end(), 3, 5_000));
@@ -284,8 +285,8 @@ mod tests {
     #[test]
     fn a_tail_that_was_never_noted_is_written_over() {
         let mut kv = MemoryKv::new();
-        let noted = written(&mut kv, &[0..1_000]);
-        written(&mut kv, &[0..1_000, 1_000..2_000]);
+        let noted = written(&mut kv, &[(0, 1_000)]);
+        written(&mut kv, &[(0, 1_000), (1_000, 2_000)]);
         let (mut prints, _) = Prints::load(&kv, 3, noted.end(), 100).unwrap().unwrap();
         (7_000..7_010).for_each(|n| prints.add(print(n)));
         prints.write(&mut kv).unwrap();
@@ -297,7 +298,7 @@ mod tests {
     #[test]
     fn a_file_that_is_damaged_short_or_another_is_not_used() {
         let mut kv = MemoryKv::new();
-        let prints = written(&mut kv, &[0..400, 400..700]);
+        let prints = written(&mut kv, &[(0, 400), (400, 700)]);
         let end = prints.end();
         let mut whole = Vec::new();
         kv.load_side(PRINTS_FILE, 0).unwrap().unwrap().read_to_end(&mut whole).unwrap();
