@@ -183,8 +183,10 @@ impl Dir {
     /// Takes a directory; makes it a crawl's if it is not one.
     pub fn hold_or_make(&self, store: &StoreSettings, now: Timestamp) -> Result<HeldDir, Fail> {
         let unwritable = |error: std::io::Error| {
-            let root = self.root.display();
-            let sentence = format!("cannot write to {root}: {error}; choose another with -o");
+            let sentence = format!(
+                "cannot write to {}: {error}; choose another directory with -o",
+                self.root.display()
+            );
             Fail::unwritable(&error, sentence)
         };
         if self.is_crawl() {
