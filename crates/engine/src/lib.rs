@@ -266,7 +266,8 @@ impl Steering {
     }
 
     /// Changes records while the crawl goes on; see [`ports::ShardStore::revise`]. `judge` is made
-    /// once for each shard. Answers how many were changed; none if the crawl is about to end.
+    /// once for each shard. Answers how many were changed; none if the crawl is about to end, or has
+    /// many such wishes waiting.
     pub async fn revise(&self, judge: impl Fn() -> Reviser) -> Option<u64> {
         let mut changed = 0;
         for owner in &self.owners {

@@ -52,6 +52,8 @@ const GROUP_MAX: usize = 256;
 const REFUSED: Duration = Duration::from_secs(24 * 3_600);
 /// A robots.txt that points elsewhere is waited for as long.
 const CHASE: Duration = Duration::from_secs(180);
+/// Walks over all records that may wait for their turn; each is somebody at a keyboard.
+const REVISIONS_MAX: usize = 8;
 /// How often leases are looked through.
 const EXPIRY_TICK: Duration = Duration::from_secs(30);
 
@@ -86,7 +88,7 @@ pub struct Owner {
     delivered: mpsc::Receiver<(ShardId, u64)>,
     delivered_to: mpsc::Sender<(ShardId, u64)>,
     scan: Scan,
-    /// No more than notes that may wait.
+    /// At most `REVISIONS_MAX`.
     revisions: VecDeque<Revision>,
     mode: Mode,
     /// When leases are looked through next.
@@ -543,7 +545,10 @@ impl Owner {
             }
             Note::Revise(revision) => {
                 self.activity += 1;
-                self.revisions.push_back(revision);
+                // One too many goes, and whoever waits for it hears that nobody answers.
+                if self.revisions.len() < REVISIONS_MAX {
+                    self.revisions.push_back(revision);
+                }
             }
             Note::Drain => {
                 if self.mode == Mode::Running {

@@ -41,6 +41,14 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// How long its answer may take. A walk over all records takes as long as it takes; the
+    /// engine lets only a few of them wait.
+    fn patience(&self) -> Option<Duration> {
+        (!matches!(self, Self::Revise { .. })).then_some(PATIENCE)
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
@@ -54,7 +62,7 @@ pub enum Answer {
 
 /// Longest line in either direction.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// Longest wait for either side.
+/// Longest wait for a question, and for an answer that only has to be read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answers until it is dropped; the socket's name goes with it.
@@ -85,7 +93,7 @@ impl Control {
                 let live = Arc::clone(&live);
                 tokio::spawn(async move {
                     // A client that goes away in the middle needs no answer.
-                    let _ = tokio::time::timeout(PATIENCE, converse(stream, &live)).await;
+                    let _ = converse(stream, &live).await;
                 });
             }
         });
@@ -114,28 +122,32 @@ fn short(path: &Path, folder: &std::fs::File) -> PathBuf {
 async fn converse(mut stream: tokio::net::UnixStream, live: &Live) -> std::io::Result<()> {
     let (read, mut write) = stream.split();
     let mut line = String::new();
-    tokio::io::BufReader::new(read).take(LINE_BYTES_MAX).read_line(&mut line).await?;
-    let answer = match serde_json::from_str(&line) {
-        Ok(Ask::Status) => Answer::Status(Box::new(live.status().await)),
-        Ok(Ask::Explain { url }) => match live.explain(&url).await {
-            Ok(explanation) => Answer::Explanation(Box::new(explanation)),
-            Err(why) => Answer::Error(why),
-        },
-        Ok(Ask::DeadLetters { filter, shard, after }) => {
-            match live.dead_letters(&filter, shard, after).await {
-                Ok(page) => Answer::DeadLetters(page),
-                Err(why) => Answer::Error(why),
-            }
-        }
-        Ok(Ask::Revise { deed, filter }) => match live.revise(deed, &filter).await {
-            Ok(changed) => Answer::Revised(changed),
-            Err(why) => Answer::Error(why),
+    let mut question = tokio::io::BufReader::new(read).take(LINE_BYTES_MAX);
+    tokio::time::timeout(PATIENCE, question.read_line(&mut line)).await??;
+    let answer = match serde_json::from_str::<Ask>(&line) {
+        Ok(ask) => match ask.patience() {
+            Some(patience) => tokio::time::timeout(patience, answer(ask, live)).await?,
+            None => answer(ask, live).await,
         },
         Err(error) => Answer::Error(format!("not a question: {error}")),
     };
     let mut text = serde_json::to_string(&answer)?;
     text.push('\n');
-    write.write_all(text.as_bytes()).await
+    tokio::time::timeout(PATIENCE, write.write_all(text.as_bytes())).await?
+}
+
+async fn answer(ask: Ask, live: &Live) -> Answer {
+    let told = match ask {
+        Ask::Status => Ok(Answer::Status(Box::new(live.status().await))),
+        Ask::Explain { url } => {
+            live.explain(&url).await.map(|told| Answer::Explanation(Box::new(told)))
+        }
+        Ask::DeadLetters { filter, shard, after } => {
+            live.dead_letters(&filter, shard, after).await.map(Answer::DeadLetters)
+        }
+        Ask::Revise { deed, filter } => live.revise(deed, &filter).await.map(Answer::Revised),
+    };
+    told.unwrap_or_else(Answer::Error)
 }
 
 /// Asks the process that holds this directory.
@@ -144,7 +156,7 @@ pub fn ask(dir: &Dir, ask: &Ask) -> anyhow::Result<Answer> {
     let folder = std::fs::File::open(dir.state()).context("open the state folder")?;
     let mut stream = UnixStream::connect(short(&path, &folder))
         .with_context(|| format!("ask the crawl over {}, as its owner may", path.display()))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(ask.patience())?;
     let mut text = serde_json::to_string(ask)?;
     text.push('\n');
     stream.write_all(text.as_bytes())?;

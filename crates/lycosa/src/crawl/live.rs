@@ -18,6 +18,7 @@ use crate::status::{ShardStanding, Status};
 use crate::wiring;
 
 const ABOUT_TO_END: &str = "the crawl is about to end; ask again in a moment";
+const TOO_BUSY: &str = "the crawl is about to end, or others ask the same of it; try again later";
 
 /// A crawl that runs, as others see it.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ impl Live {
             let filter = filter.clone();
             Box::new(move |record| deed.judge(&filter, record))
         };
-        Ok(self.steering.revise(judge).await.ok_or(ABOUT_TO_END)?)
+        Ok(self.steering.revise(judge).await.ok_or(TOO_BUSY)?)
     }
 
     /// Explains a URL, as somebody typed it.
