@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ports::shard_store::{Grant, HostRow, Letter, RefillWant, Refilled, Woken};
+use ports::shard_store::{Grant, Letter, RefillWant, Refilled, WaitingHost, Woken};
 use ports::{PortError, PortErrorKind, PortResult, RobotsEntry};
 use tokio::sync::{mpsc, oneshot};
 use types::{HostKey, Origin, ShardId, Task, Timestamp, VisitId};
@@ -50,7 +50,7 @@ pub enum Reply {
     Refilled(Vec<Refilled>),
     Woken(Woken),
     Hosts {
-        rows: Vec<HostRow>,
+        rows: Vec<WaitingHost>,
         more: bool,
     },
     Letters {

@@ -82,7 +82,7 @@ impl Default for EngineSettings {
     fn default() -> Self {
         // A crawl at work needs a few thousand hosts' rows; the measured rates were flat from
         // 128 MiB on at 20 million keys.
-        Self { cache_bytes_max: 128 << 20, memtable_bytes_max: 48 << 20, threads: 2, readers: 4 }
+        Self { cache_bytes_max: 128 << 20, memtable_bytes_max: 96 << 20, threads: 2, readers: 4 }
     }
 }
 

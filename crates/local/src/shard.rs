@@ -2,19 +2,19 @@
 //!
 //! URLs, queues, due times, hosts, grants, the log of visits and the letters of one shard, as the
 //! [`ports::ShardStore`] wants them. One writer; every method that changes something is one atomic
-//! batch, and what is held in memory (counters, a few hosts' queue facts, recent ids, the filter)
+//! batch, and what is held in memory (counters, a few queues' heads, recent ids, the filter)
 //! follows only after it.
 //!
-//! Always: the counters, the queues and the facts of hosts agree after every batch. RAM grows with
+//! Always: the counters, the queues and their heads agree after every batch. RAM grows with
 //! the settings below and with the filter's 10.7 to 12 bits a URL, never with hosts or queues.
 //!
 //! Start with `commit` (a group of visits) and `seen` (do we know this URL?); `keys` is the layout.
 
 mod audit;
 mod commit;
-mod facts;
 mod filter;
 mod group;
+mod heads;
 pub mod keys;
 mod meta;
 mod migrate;
@@ -36,13 +36,13 @@ use foldhash::fast::FixedState;
 use lru::LruCache;
 use ports::shard_store::{
     CommitBatch, Committed, Counts, Grant, HostRow, Judge, Letter, Recovery, RefillWant, Refilled,
-    Revised, ScanCursor, SeenFacts, Tally, VisitLine, Woken,
+    Revised, ScanCursor, SeenFacts, Tally, VisitLine, WaitingHost, Woken,
 };
 use ports::{PortResult, RobotsEntry, ShardStore, codec, failpoint};
 use types::record::RetryPolicy;
 use types::{CrawlUrl, HostKey, Origin, Record, ShardId, Timestamp};
 
-use self::facts::QueueFacts;
+use self::heads::Heads;
 use self::meta::Meta;
 use self::recent::Recent;
 use self::upkeep::Upkeep;
@@ -68,9 +68,8 @@ pub struct ShardSettings {
     /// Memory for ids of which a link needs no look at the store, 16 bytes each: the menus and
     /// footers of the hosts at work, and the pages that everybody links to. It grows with the crawl.
     pub recent_bytes_max: u64,
-    /// Hosts whose queue facts are in memory, some 150 bytes each: those at work, and those that
-    /// they link to.
-    pub host_facts_max: usize,
+    /// Hosts of which it is in memory where their queues begin, some 150 bytes each: those at work.
+    pub heads_max: usize,
     /// Smallest filter, in URLs, 11 bits each: so that a young crawl need not make it larger often.
     pub filter_urls_min: u64,
     /// Keys read for a new filter with each commit: a few milliseconds.
@@ -88,7 +87,7 @@ impl ShardSettings {
             hash_seed,
             checkpoint_urls: 1_000_000,
             recent_bytes_max: 256 << 20,
-            host_facts_max: 1 << 16,
+            heads_max: 1 << 16,
             filter_urls_min: 1 << 20,
             rebuild_step: 4096,
             rebuild_at_open_max: 100_000,
@@ -100,7 +99,7 @@ impl ShardSettings {
     pub fn small(shard: ShardId, hash_seed: u64) -> Self {
         Self {
             recent_bytes_max: 64 << 10,
-            host_facts_max: 1 << 10,
+            heads_max: 1 << 10,
             filter_urls_min: 1 << 14,
             checkpoint_urls: 2_000,
             ..Self::new(shard, hash_seed)
@@ -119,7 +118,7 @@ pub struct Shard<K> {
     floors: Floors,
     recent: Recent,
     seen: SeenFacts,
-    facts: LruCache<Box<str>, QueueFacts, FixedState>,
+    heads: LruCache<Box<str>, Heads, FixedState>,
     upkeep: Upkeep,
 }
 
@@ -139,14 +138,14 @@ impl<K: Kv> Shard<K> {
     pub fn open(mut kv: K, settings: ShardSettings) -> PortResult<Self> {
         let meta = Meta::open(&mut kv, settings.shard, settings.hash_seed)?;
         let seed = meta.format.hash_seed;
-        let hosts_max = NonZeroUsize::new(settings.host_facts_max).unwrap_or(NonZeroUsize::MIN);
+        let hosts_max = NonZeroUsize::new(settings.heads_max).unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
             visits: VisitNumbers::new(meta.visit_bound),
             next_due: None,
             floors: Floors::default(),
             recent: Recent::new(settings.recent_bytes_max, seed),
             seen: SeenFacts::default(),
-            facts: LruCache::with_hasher(hosts_max, FixedState::with_seed(seed)),
+            heads: LruCache::with_hasher(hosts_max, FixedState::with_seed(seed)),
             upkeep: Upkeep::default(),
             kv,
             settings,
@@ -207,7 +206,7 @@ impl<K: Kv> ShardStore for Shard<K> {
         self.wake_due(now, limit)
     }
 
-    fn hosts(&mut self, after: Option<&HostKey>, limit: usize) -> PortResult<Vec<HostRow>> {
+    fn hosts(&mut self, after: Option<&HostKey>, limit: usize) -> PortResult<Vec<WaitingHost>> {
         self.waiting_hosts(after, limit)
     }
 
@@ -247,8 +246,8 @@ impl<K: Kv> ShardStore for Shard<K> {
         Ok(self.find(url)?.map(|(_, _, record)| record))
     }
 
-    fn host(&mut self, host: &HostKey) -> PortResult<Option<HostRow>> {
-        self.host_row(host)
+    fn host(&mut self, host: &HostKey, counted_max: u64) -> PortResult<Option<HostRow>> {
+        self.host_row(host, counted_max)
     }
 
     fn robots(&mut self, origin: &Origin) -> PortResult<Option<RobotsEntry>> {

@@ -10,7 +10,7 @@ use types::ShardId;
 fn settings(ids: Option<IdFn>) -> ShardSettings {
     let mut settings = ShardSettings::small(ShardId(0), 42);
     settings.recent_bytes_max = 1 << 10;
-    settings.host_facts_max = 2;
+    settings.heads_max = 2;
     settings.filter_urls_min = 64;
     settings.checkpoint_urls = 50;
     settings.rebuild_step = 10;

@@ -36,7 +36,7 @@ fn settings() -> ShardSettings {
     settings.rebuild_step = 7;
     settings.rebuild_at_open_max = 10;
     settings.recent_bytes_max = 512;
-    settings.host_facts_max = 2;
+    settings.heads_max = 2;
     settings
 }
 

@@ -49,8 +49,10 @@ mod fixture {
 
     fn told(store: &mut dyn ShardStore) -> Vec<String> {
         let mut lines: Vec<_> = records(store).iter().map(|record| format!("{record:?}")).collect();
-        let hosts = store.hosts(None, usize::MAX).expect("reads");
-        lines.extend(hosts.iter().map(|host| format!("{host:?}")));
+        for waiting in store.hosts(None, usize::MAX).expect("reads") {
+            let host = store.host(&waiting.host, u64::MAX).expect("reads").expect("it waits");
+            lines.push(format!("{host:?}"));
+        }
         lines.push(format!("{:?}", store.counts()));
         lines.push(format!("{:?}", store.seeds().expect("reads")));
         lines.push(format!("{:?}", store.tally()));

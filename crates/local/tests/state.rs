@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use lycosa_local::kv::{Batch, Durability, Family};
-use lycosa_local::shard::PRINTS_FILE;
+use lycosa_local::shard::{PRINTS_FILE, keys};
 use lycosa_local::{Disk, Kv as _, MemoryKv, Shard, ShardSettings};
-use ports::shard_store::{Arrival, CommitBatch, Committed, Found, FoundSet};
+use ports::shard_store::{
+    Arrival, CommitBatch, Committed, Found, FoundSet, RefillWant, UrlChange, VisitCommit,
+};
 use ports::{PortErrorKind, PortResult, ShardStore as _};
 use types::record::RetryPolicy;
-use types::{ShardId, Timestamp, UrlId};
+use types::{HostKey, HostState, ShardId, State, Timestamp, UrlId, VisitId};
 
 const POLICY: RetryPolicy =
     RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
@@ -58,6 +60,55 @@ fn fresh_ids(store: &Shard<MemoryKv>) -> usize {
 fn check(store: &Shard<MemoryKv>) {
     let faults = store.audit().expect("reads");
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+#[test]
+fn a_popped_queue_has_a_head_and_a_growing_one_has_none() {
+    let disk = Disk::new();
+    let mut store = open(&disk);
+    offer(&mut store, 0..1_000);
+    let key = keys::host_prefix("3.test");
+    let head = |store: &Shard<MemoryKv>| {
+        let mut row = Vec::new();
+        let read = store.kv().get(Family::Queue, keys::heads(&key), &mut |bytes| {
+            row = bytes.to_vec();
+            Ok(())
+        });
+        read.expect("reads");
+        row.last_chunk().map(|seq| u64::from_be_bytes(*seq))
+    };
+    let mut next = 0;
+    let mut pop = |store: &mut Shard<MemoryKv>, limit| {
+        let want = RefillWant { host: HostKey::new("3.test"), after: None, limit, state: false };
+        let tasks = store.refill(&[want]).expect("reads").remove(0).tasks;
+        let visits = tasks.into_iter().map(|task| {
+            let mut record = task.record;
+            record.state = State::Parsed;
+            next += 1;
+            VisitCommit {
+                visit: VisitId::new(ShardId(0), next),
+                host: record.url.host_key(),
+                host_state: HostState::default(),
+                site: None,
+                url: Some(UrlChange { key: task.key, record }),
+                robots: None,
+                links: FoundSet::default(),
+                letters: Vec::new(),
+                line: None,
+            }
+        });
+        let visits = visits.collect();
+        store.commit(CommitBatch { visits, ..CommitBatch::default() }).expect("commits");
+    };
+    assert_eq!(head(&store), None);
+    pop(&mut store, 100);
+    // It is sought with the next visit: the 101st of every fifth number, and later what is left.
+    pop(&mut store, 1);
+    assert_eq!(head(&store), Some(504));
+    pop(&mut store, 64);
+    pop(&mut store, 1);
+    assert_eq!(head(&store), Some(504 + 5 * 65));
+    check(&store);
 }
 
 #[test]

@@ -17,6 +17,9 @@ use crate::settings::Settings;
 use crate::status::moment;
 use crate::waiting::{self, HostFacts};
 
+/// How far a host's queue is counted: some tens of milliseconds.
+const WAITING_COUNTED_MAX: u64 = 100_000;
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Explanation {
     /// The canonical form.
@@ -93,6 +96,7 @@ pub struct HostSay {
     pub host: String,
     pub pages: u64,
     pub requests: u64,
+    /// Counted up to a hundred thousand.
     pub waiting: u64,
     /// None if it was never visited.
     pub next_visit: Option<String>,
@@ -120,7 +124,7 @@ pub fn explain(
     rules: &Rules<'_>,
 ) -> PortResult<Explanation> {
     let record = store.record(url)?;
-    let facts = HostFacts::read(store, &url.host_key())?;
+    let facts = HostFacts::read(store, &url.host_key(), WAITING_COUNTED_MAX)?;
     let entry = store.robots(&url.origin())?;
     let depth = record.as_ref().map_or(1, |record| record.found.depth);
     let verdict = if record.as_ref().is_some_and(|record| record.found.seed) {
@@ -420,7 +424,9 @@ impl RobotsSay {
 impl HostSay {
     fn text(&self) -> String {
         let HostSay { host, pages, requests, waiting, .. } = self;
-        let mut text = format!("{host}: {pages} pages, {requests} requests, {waiting} waiting");
+        let more = if *waiting == WAITING_COUNTED_MAX { " or more" } else { "" };
+        let mut text =
+            format!("{host}: {pages} pages, {requests} requests, {waiting}{more} waiting");
         if let Some(next) = &self.next_visit {
             let _ = write!(text, ", next visit not before {next}");
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use engine::SKIPPED;
-use ports::shard_store::{Counts, Tally};
+use ports::shard_store::{Counts, Tally, WaitingHost};
 use ports::{PortResult, ShardStore};
 use serde::{Deserialize, Serialize};
 use types::Timestamp;
@@ -41,6 +41,7 @@ pub struct Status {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostLine {
     pub host: String,
+    /// Counted up to a thousand.
     pub waiting: u64,
     pub pages: u64,
     /// None if it was never visited.
@@ -48,8 +49,10 @@ pub struct HostLine {
     pub parked: bool,
 }
 
-/// Hosts looked at, and shown.
-const HOSTS_READ_MAX: usize = 2_000;
+/// Hosts looked at, and shown; and how far the queue of each is counted: a crawl at work waits
+/// meanwhile.
+const HOSTS_READ_MAX: usize = 1_000;
+const WAITING_COUNTED_MAX: u64 = 1_000;
 const HOSTS_SHOWN_MAX: usize = 10;
 
 /// What one shard's store knows.
@@ -63,15 +66,20 @@ pub struct ShardStanding {
 impl ShardStanding {
     /// Without `hosts` it costs nothing but a few counters.
     pub fn read(store: &mut dyn ShardStore, hosts: bool) -> PortResult<Self> {
-        let rows = if hosts { store.hosts(None, HOSTS_READ_MAX)? } else { Vec::new() };
-        let hosts = rows.into_iter().map(|row| HostLine {
-            host: row.host.to_string(),
-            waiting: row.waiting,
-            pages: row.state.pages,
-            next_visit: moment(row.state.not_before),
-            parked: row.state.parked,
-        });
-        let hosts = busiest(hosts.collect());
+        let waiting = if hosts { store.hosts(None, HOSTS_READ_MAX)? } else { Vec::new() };
+        let mut hosts = Vec::with_capacity(waiting.len());
+        for WaitingHost { host, .. } in waiting {
+            if let Some(row) = store.host(&host, WAITING_COUNTED_MAX)? {
+                hosts.push(HostLine {
+                    host: row.host.to_string(),
+                    waiting: row.waiting,
+                    pages: row.state.pages,
+                    next_visit: moment(row.state.not_before),
+                    parked: row.state.parked,
+                });
+            }
+        }
+        let hosts = busiest(hosts);
         Ok(Self { counts: store.counts(), tally: store.tally().clone(), hosts })
     }
 }
@@ -137,7 +145,9 @@ impl Status {
             let parked = if host.parked { ", parked" } else { "" };
             let next = host.next_visit.as_deref().unwrap_or("now");
             let HostLine { host, waiting, pages, .. } = host;
-            let text = format!("{host}: {waiting} waiting, {pages} pages, next {next}{parked}");
+            let more = if *waiting == WAITING_COUNTED_MAX { " or more" } else { "" };
+            let text =
+                format!("{host}: {waiting}{more} waiting, {pages} pages, next {next}{parked}");
             line("host", text);
         }
         out

@@ -20,8 +20,13 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    pub fn read(store: &mut dyn ShardStore, host: &HostKey) -> PortResult<Option<Self>> {
-        let Some(row) = store.host(host)? else { return Ok(None) };
+    /// Its queue is counted up to `counted_max`.
+    pub fn read(
+        store: &mut dyn ShardStore,
+        host: &HostKey,
+        counted_max: u64,
+    ) -> PortResult<Option<Self>> {
+        let Some(row) = store.host(host, counted_max)? else { return Ok(None) };
         let want =
             RefillWant { host: host.clone(), after: Some(QueueKey::MAX), limit: 1, state: true };
         let wake = store.refill(&[want])?.pop().and_then(|filled| filled.state);

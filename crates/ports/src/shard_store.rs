@@ -43,7 +43,7 @@ pub trait ShardStore: Send {
     fn wake(&mut self, now: Timestamp, limit: usize) -> PortResult<Woken>;
 
     /// Hosts with waiting URLs, in the order of their keys.
-    fn hosts(&mut self, after: Option<&HostKey>, limit: usize) -> PortResult<Vec<HostRow>>;
+    fn hosts(&mut self, after: Option<&HostKey>, limit: usize) -> PortResult<Vec<WaitingHost>>;
 
     /// Letters for another shard, oldest first.
     fn letters(&mut self, to: ShardId, after: u64, limit: usize) -> PortResult<Vec<Letter>>;
@@ -53,7 +53,8 @@ pub trait ShardStore: Send {
 
     fn record(&mut self, url: &CrawlUrl) -> PortResult<Option<Record>>;
 
-    fn host(&mut self, host: &HostKey) -> PortResult<Option<HostRow>>;
+    /// What is known of a host. Its queue is counted up to `counted_max`, which takes a walk.
+    fn host(&mut self, host: &HostKey, counted_max: u64) -> PortResult<Option<HostRow>>;
 
     fn robots(&mut self, origin: &Origin) -> PortResult<Option<RobotsEntry>>;
 
@@ -326,12 +327,20 @@ pub struct Woken {
     pub next_due: Option<Timestamp>,
 }
 
+/// A host with URLs in its queue, and the best band among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingHost {
+    pub host: HostKey,
+    pub best_band: u8,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostRow {
     pub host: HostKey,
     pub state: HostState,
-    /// URLs in its queue, and the best band among them.
+    /// URLs in its queue, as far as they were counted.
     pub waiting: u64,
+    /// The best band among them.
     pub best_band: u8,
 }
 

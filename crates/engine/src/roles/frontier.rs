@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use frontier::{Errand, Fate, Frontier, Lease, Place, RobotsErrand, RobotsMark, Wake};
 use ports::shard_store::{
-    HostRow, LetterBody, RefillWant, Refilled, RobotsFound, SeenFacts, UrlChange, VisitLine,
+    LetterBody, RefillWant, Refilled, RobotsFound, SeenFacts, UrlChange, VisitLine, WaitingHost,
 };
 use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -487,7 +487,7 @@ impl Owner {
                 self.jobs.scanning = false;
                 self.scan.wanted = more;
                 self.scan.after = more.then(|| rows.last().map(|row| row.host.clone())).flatten();
-                for HostRow { host, best_band, .. } in rows {
+                for WaitingHost { host, best_band } in rows {
                     self.frontier.know(&host, best_band);
                 }
             }

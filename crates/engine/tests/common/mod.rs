@@ -102,7 +102,7 @@ impl Machine {
         settings.checkpoint_urls = self.checkpoint_urls;
         // So small that what does not fit, and what grows, is met in every crawl.
         settings.recent_bytes_max = 2 << 10;
-        settings.host_facts_max = 1 << 3;
+        settings.heads_max = 1 << 3;
         settings.filter_urls_min = 1 << 8;
         Shard::open(kv, settings)
     }

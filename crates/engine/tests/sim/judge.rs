@@ -85,7 +85,7 @@ fn nothing_lost(machine: &Machine) -> Kept {
         while !cursor.done {
             for record in store.records(&mut cursor, 1_000).unwrap() {
                 if record.state == State::Queued {
-                    let host = store.host(&record.url.host_key()).unwrap();
+                    let host = store.host(&record.url.host_key(), 0).unwrap();
                     let rests = host.as_ref().map(|row| row.state.not_before.since(now));
                     if rests.is_some_and(|rest| rest + SLACK > machine.crawl.patience.get()) {
                         kept.given_up.insert(record.url.as_str().to_owned());

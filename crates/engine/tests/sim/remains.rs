@@ -169,7 +169,7 @@ fn all_noted(
             continue;
         }
         let last = entries[entries.len() - 1];
-        let row = shard.host(&key).unwrap();
+        let row = shard.host(&key, 0).unwrap();
         // A host's next request comes a second after the end of the last; what lies closer
         // belongs together, though the way between client and server takes its time.
         let ended = row.map(|row| row.state.last_end + machine.latency);

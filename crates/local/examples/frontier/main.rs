@@ -120,11 +120,13 @@ impl Job for Fill {
             tenths.push(meter.line(&run, &store));
         }
         let all = meter.all(&run);
+        let known = store.counts().known as f64;
         println!();
         println!("link checks            {}", run.checks);
         println!("per CPU-second         {:.0} overall", all);
         println!("last tenth / first     {:.2}", tenths[9] / tenths[0]);
         println!("visits settled         {}", run.visits - next_visit);
+        println!("written per URL        {:.0} bytes", written() as f64 / known);
         println!("worst commit           {:.0} ms", run.worst.as_secs_f64() * 1e3);
         store.trim_visits(u64::MAX - 1).expect("trims");
         report_size(&mut store, &run.web);
@@ -335,6 +337,13 @@ fn cpu_time() -> Duration {
         tick(11) + tick(12)
     });
     Duration::from_millis(ticks.unwrap_or(0) * 10)
+}
+
+/// Bytes that this process has written so far, journals and merged files included.
+fn written() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("wchar: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
 fn rss_bytes() -> u64 {

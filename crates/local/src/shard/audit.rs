@@ -1,24 +1,21 @@
 //! Does everything in a shard agree with everything else?
 //!
 //! Reads the whole state and compares: each queued URL has one place, each place a queued URL,
-//! the facts and counters say what is there, the filter knows every id. For tests, simulations
+//! no place lies before its head, the counters say what is there, the filter knows every id. For tests, simulations
 //! and doubts; it takes time and memory in proportion to the state.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use ports::{PortResult, codec};
+use ports::PortResult;
 use types::{QueueKey, State, Timestamp};
 
-use super::facts::QueueFacts;
 use super::filter::Print;
-use super::keys::{self, HostKind};
+use super::heads::Heads;
+use super::keys;
 use super::seen::SALTS_MAX;
 use super::{Shard, meta, stored};
 use crate::kv::{Family, Kv};
-
-/// How many wait at a host, and the first number of each band.
-type Counted = (u64, BTreeMap<u8, u64>);
 
 impl<K: Kv> Shard<K> {
     /// Everything that does not agree, in words; empty when all is well.
@@ -57,30 +54,8 @@ impl<K: Kv> Shard<K> {
         places.into_values().for_each(|at| say(format!("{at:?} lead to no record")));
         dues.into_values().for_each(|at| say(format!("{at:?} lead to no record")));
 
-        let counted = self.count_queues()?;
-        let facts = self.all_facts()?;
-        for (prefix, (waiting, heads)) in &counted {
-            let Some(facts) = facts.get(prefix) else {
-                say(format!("{prefix:?} has a queue and no facts"));
-                continue;
-            };
-            let bands: BTreeMap<_, _> = facts.bands().iter().map(|b| (b.band, b)).collect();
-            if facts.waiting() != *waiting || bands.keys().ne(heads.keys()) {
-                say(format!("{prefix:?} has {waiting} waiting in {heads:?}, and says {facts:?}"));
-            }
-            for (band, first) in heads {
-                if bands.get(band).is_some_and(|band| band.head > *first) {
-                    say(format!("the head of {prefix:?} lies beyond its first: {facts:?}"));
-                }
-            }
-        }
-        for (prefix, facts) in &facts {
-            if !counted.contains_key(prefix) {
-                say(format!("{prefix:?} has facts and no queue: {facts:?}"));
-            }
-        }
+        let queued = self.check_queues(&mut say)?;
         let counters = self.meta.counters;
-        let queued: u64 = counted.values().map(|(waiting, _)| waiting).sum();
         let scheduled = self.all_dues()?.values().map(|due| due.len() as u64).sum::<u64>();
         let listed = meta::seeds(&self.kv)?.len() as u64;
         for (what, counter, found) in [
@@ -100,6 +75,9 @@ impl<K: Kv> Shard<K> {
     fn all_places(&self) -> PortResult<BTreeMap<Vec<u8>, Vec<QueueKey>>> {
         let mut places: BTreeMap<_, Vec<_>> = BTreeMap::new();
         self.each_row(Family::Queue, |key, value| {
+            if keys::is_heads(key) {
+                return Ok(());
+            }
             let (prefix, _) = keys::read_host(key)?;
             let url = keys::url(prefix, keys::read_id(value)?);
             places.entry(url).or_default().push(keys::read_queue(key)?);
@@ -118,30 +96,25 @@ impl<K: Kv> Shard<K> {
         Ok(dues)
     }
 
-    fn all_facts(&self) -> PortResult<BTreeMap<Vec<u8>, QueueFacts>> {
-        let mut facts = BTreeMap::new();
-        self.each_row(Family::Host, |key, value| {
-            let (prefix, rest) = keys::read_host(key)?;
-            if rest == [HostKind::Queue as u8] {
-                facts.insert(prefix.to_vec(), codec::decode("a queue's facts", value)?);
+    /// Counts what waits. No entry may stand before the head of its band.
+    fn check_queues(&self, say: &mut impl FnMut(String)) -> PortResult<u64> {
+        let mut queued = 0;
+        let mut heads = (Vec::new(), Heads::default());
+        self.each_row(Family::Queue, |key, value| {
+            let (prefix, _) = keys::read_host(key)?;
+            if keys::is_heads(key) {
+                heads = (prefix.to_vec(), Heads::read(value)?);
+                return Ok(());
+            }
+            queued += 1;
+            let place = keys::read_queue(key)?;
+            let inside = |(from, until): &(_, _)| (*from..*until).contains(&place);
+            if heads.0 == prefix && !heads.1.stretches(QueueKey::MIN).iter().any(inside) {
+                say(format!("{place:?} of {prefix:?} stands before its head: {:?}", heads.1));
             }
             Ok(())
         })?;
-        Ok(facts)
-    }
-
-    /// By host prefix.
-    fn count_queues(&self) -> PortResult<BTreeMap<Vec<u8>, Counted>> {
-        let mut queues: BTreeMap<Vec<u8>, Counted> = BTreeMap::new();
-        self.each_row(Family::Queue, |key, _| {
-            let (prefix, _) = keys::read_host(key)?;
-            let place = keys::read_queue(key)?;
-            let (waiting, heads) = queues.entry(prefix.to_vec()).or_default();
-            *waiting += 1;
-            heads.entry(place.band).or_insert(place.seq);
-            Ok(())
-        })?;
-        Ok(queues)
+        Ok(queued)
     }
 
     fn each_row(

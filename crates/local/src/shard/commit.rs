@@ -38,7 +38,7 @@ impl<K: Kv> Shard<K> {
         let changed = self.gather(&mut group, &visits, &arrivals)?;
         self.judge(&mut group)?;
         let present = self.queue_entries(&mut group, &visits, &changed)?;
-        self.load_facts(&mut group, &visits, &changed)?;
+        self.load_heads(&mut group, &changed)?;
 
         self.stage_changes(&mut staged, &mut group, batch, &visits, &changed, present);
         self.stage_links(&mut staged, &mut group, batch);
@@ -133,20 +133,24 @@ impl<K: Kv> Shard<K> {
         Ok(present)
     }
 
-    /// Loads the facts of every host whose queue may change.
-    fn load_facts(
-        &mut self,
-        group: &mut Group<'_>,
-        visits: &[&VisitCommit],
-        changed: &[RowIndex],
-    ) -> PortResult<()> {
-        debug_assert_eq!(visits.iter().filter(|v| v.url.is_some()).count(), changed.len());
-        let stirs = |verdict: &Verdict| matches!(verdict, Verdict::New | Verdict::Stored(_));
-        let rows = group.rows.iter().filter(|row| stirs(&row.verdict));
-        let mut hosts: Vec<_> = rows.map(|row| row.host).collect();
+    /// Loads the heads of every queue that visited URLs may leave, and seeks those anew that lie
+    /// far back.
+    fn load_heads(&mut self, group: &mut Group<'_>, changed: &[RowIndex]) -> PortResult<()> {
+        let mut hosts: Vec<_> = changed.iter().map(|&row| group.rows[row].host).collect();
         hosts.sort_unstable();
         hosts.dedup();
-        self.facts_of(&mut group.hosts, &hosts)
+        for host in hosts {
+            let mut heads = self.heads_of(group.hosts.slots[host].name)?;
+            let overdue = heads.overdue();
+            for head in &overdue {
+                let prefix = group.hosts.prefix(host);
+                heads.begins(self.first_place(prefix, *head)?);
+            }
+            let slot = &mut group.hosts.slots[host];
+            slot.heads_changed = !overdue.is_empty();
+            slot.heads = Some(heads);
+        }
+        Ok(())
     }
 
     /// The batch is written: what is held in memory follows.
@@ -182,7 +186,7 @@ impl<K: Kv> Shard<K> {
                 Verdict::New | Verdict::Recent | Verdict::Open | Verdict::Unplaced => {}
             }
         }
-        self.keep_facts(&mut group.hosts);
+        self.keep_heads(&mut group.hosts);
         answer.accepted.reserve(staged.queued.len());
         for (at, key) in staged.queued {
             let row = &mut group.rows[at];

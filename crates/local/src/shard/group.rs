@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use ports::shard_store::Found;
 use ports::{PortError, PortResult};
-use types::{Discovery, HostState, Record, UrlId, UrlRef};
+use types::{Discovery, HostState, QueueKey, Record, UrlId, UrlRef};
 
-use super::facts::QueueFacts;
+use super::heads::Heads;
 use super::keys;
 use super::recent::Near;
 
@@ -190,9 +190,9 @@ pub(super) struct HostSlot<'a> {
     /// Empty until it is needed.
     prefix: Vec<u8>,
     pub(super) state: Option<&'a HostState>,
-    /// None until they are needed.
-    pub(super) facts: Option<QueueFacts>,
-    pub(super) facts_changed: bool,
+    /// Where its queue begins; none where nothing leaves it.
+    pub(super) heads: Option<Heads>,
+    pub(super) heads_changed: bool,
 }
 
 impl<'a> Hosts<'a> {
@@ -212,8 +212,8 @@ impl<'a> Hosts<'a> {
                 name,
                 prefix: Vec::new(),
                 state: None,
-                facts: None,
-                facts_changed: false,
+                heads: None,
+                heads_changed: false,
             });
         }
         self.last
@@ -227,11 +227,15 @@ impl<'a> Hosts<'a> {
         &slot.prefix
     }
 
-    /// The queue of a host whose facts were loaded; it will be written.
-    pub(super) fn facts_mut(&mut self, host: HostIndex) -> &mut QueueFacts {
+    /// An entry of a host's queue comes back to its place, or leaves it.
+    pub(super) fn moved(&mut self, host: HostIndex, key: QueueKey, comes: bool) {
         let slot = &mut self.slots[host];
-        slot.facts_changed = true;
-        slot.facts.as_mut().expect("the facts of every host with a changed queue are loaded first")
+        let heads = slot.heads.as_mut().expect("the heads of visited hosts are loaded first");
+        if comes {
+            slot.heads_changed |= heads.comes_back(key);
+        } else {
+            heads.leaves(key);
+        }
     }
 }
 

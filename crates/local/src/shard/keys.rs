@@ -8,7 +8,7 @@
 //! | family | key |
 //! |---|---|
 //! | `url` | space u32, reversed host, 0, id u128 |
-//! | `queue` | space u32, reversed host, 0, band u8, seq u64 |
+//! | `queue` | space u32, reversed host, 0, band u8, seq u64; without the last two: the queue's heads |
 //! | `due` | time u64, reversed host, 0, id u128 |
 //! | `host` | space u32, reversed host, 0, kind u8; robots: then scheme u8, port u16 |
 //! | `visit`, `fresh` | seq u64 |
@@ -32,6 +32,7 @@ const QUEUE_KEY_BYTES: usize = 9;
 #[repr(u8)]
 pub enum HostKind {
     State = 0,
+    /// Written by format 1 only.
     Queue = 1,
     Site = 2,
     Robots = 3,
@@ -70,6 +71,11 @@ pub fn queue(prefix: &[u8], key: QueueKey) -> Vec<u8> {
     out.push(key.band);
     out.extend_from_slice(&key.seq.to_be_bytes());
     out
+}
+
+/// Stands before all entries of the queue, so that a walk over hosts meets it first.
+pub fn heads(prefix: &[u8]) -> &[u8] {
+    prefix
 }
 
 /// `prefix` is the host's.
@@ -124,6 +130,12 @@ pub fn read_ids(bytes: &[u8]) -> PortResult<impl Iterator<Item = UrlId>> {
         return Err(broken("the ids of new URLs", bytes));
     }
     Ok(ids.iter().map(|id| UrlId::from_be_bytes(*id)))
+}
+
+/// Is this key of `queue` that of a host's heads?
+pub fn is_heads(key: &[u8]) -> bool {
+    // A name has no 0 byte: an entry's key goes on after its prefix.
+    read_host(key).is_ok_and(|(_, rest)| rest.is_empty())
 }
 
 /// The place at the end of a `queue` key.
@@ -198,6 +210,7 @@ mod tests {
             queue(&prefix, QueueKey { band: 7, seq: 258 }),
             cat(&[b"\0\0\0\0org.example.www\0\x07", &[0, 0, 0, 0, 0, 0, 1, 2]])
         );
+        assert_eq!(heads(&prefix), b"\0\0\0\0org.example.www\0");
         assert_eq!(
             due(Timestamp(3), &prefix, ID),
             cat(&[&[0, 0, 0, 0, 0, 0, 0, 3], b"org.example.www\0", ID_BE])
@@ -218,6 +231,7 @@ mod tests {
         let prefix = host_prefix("www.example.org");
         let place = QueueKey { band: 255, seq: u64::MAX - 1 };
         assert_eq!(read_queue(&queue(&prefix, place)).unwrap(), place);
+        assert!(is_heads(heads(&prefix)) && !is_heads(&queue(&prefix, QueueKey::MIN)));
         assert_eq!(read_id(&url(&prefix, ID)).unwrap(), ID);
         let at = Timestamp::from_secs(77);
         assert_eq!(read_due(&due(at, &prefix, ID)).unwrap(), (at, prefix.clone(), ID));
@@ -247,7 +261,7 @@ mod tests {
         let a = host_prefix("a.test");
         let end = after_host(&a);
         let last = queue(&a, QueueKey::MAX);
-        assert!(last < end);
+        assert!(heads(&a) < queue(&a, QueueKey::MIN).as_slice() && last < end);
         for other in ["www.a.test", "a-b.test", "0.a.test"] {
             let other = host_prefix(other);
             assert!(other < a || other >= end, "{other:?} lies among another host's keys");

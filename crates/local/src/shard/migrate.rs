@@ -8,13 +8,15 @@
 //!
 //! | from | what changes |
 //! |---|---|
-//! | 1 | records hold their path alone (`stored`); the filter is a file of prints (`prints`) |
+//! | 1 | records hold their path alone (`stored`); the filter is a file of prints (`prints`); hosts
+//! have no count of what waits, and their queues begin where `heads` says |
 
 use std::ops::ControlFlow;
 
 use ports::{PortResult, codec};
 use types::Record;
 
+use super::keys::{self, HostKind};
 use super::meta::{self, FORMAT, Format};
 use super::stored;
 use crate::kv::{Batch, Durability, Family, Kv};
@@ -29,13 +31,7 @@ const STEP: usize = 8_192;
 /// Brings the state from format 1 to 2.
 pub(super) fn from_1(kv: &mut dyn Kv, format: Format) -> PortResult<Format> {
     tracing::info!("the state has format 1 and is brought to format {FORMAT}; this is done once");
-    let (mut from, mut rows) = (Some(Vec::new()), 0_u64);
-    while let Some(start) = from {
-        let (batch, next) = rewrite(kv, &start)?;
-        rows += batch.len() as u64;
-        kv.commit(&batch, Durability::Os)?;
-        from = next;
-    }
+    let rows = rewrite(kv, Family::Url, record)? + rewrite(kv, Family::Host, host_row)?;
     let format = Format { version: FORMAT, ..format };
     let mut batch = Batch::default();
     meta::put_format(&mut batch, &format);
@@ -47,21 +43,42 @@ pub(super) fn from_1(kv: &mut dyn Kv, format: Format) -> PortResult<Format> {
     Ok(format)
 }
 
-/// The rows from a key on that are still in the old layout, in the new one; and where to go on.
-fn rewrite(kv: &dyn Kv, from: &[u8]) -> PortResult<(Batch, Option<Vec<u8>>)> {
-    let mut batch = Batch::default();
-    let (mut seen, mut next) = (0, None);
-    kv.scan(Family::Url, from, None, &mut |key, value| {
-        if seen == STEP {
-            next = Some(key.to_vec());
-            return Ok(ControlFlow::Break(()));
-        }
-        seen += 1;
-        if value.first() == Some(&LAYOUT_1) {
-            let record: Record = codec::decode("a URL's record", value)?;
-            batch.put_with(Family::Url, key, |out| stored::write(&record, out));
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok((batch, next))
+/// What becomes of a row, if it is still as the old format wrote it.
+type Rewrite = fn(&[u8], &[u8], &mut Batch) -> PortResult<()>;
+
+fn record(key: &[u8], value: &[u8], batch: &mut Batch) -> PortResult<()> {
+    if value.first() == Some(&LAYOUT_1) {
+        let record: Record = codec::decode("a URL's record", value)?;
+        batch.put_with(Family::Url, key, |out| stored::write(&record, out));
+    }
+    Ok(())
+}
+
+fn host_row(key: &[u8], _: &[u8], batch: &mut Batch) -> PortResult<()> {
+    let (_, kind) = keys::read_host(key)?;
+    if kind == [HostKind::Queue as u8] {
+        batch.delete(Family::Host, key);
+    }
+    Ok(())
+}
+
+/// Goes over a family in small batches. Answers how many rows have changed.
+fn rewrite(kv: &mut dyn Kv, family: Family, each: Rewrite) -> PortResult<u64> {
+    let (mut from, mut rows) = (Some(Vec::new()), 0);
+    while let Some(start) = from.take() {
+        let mut batch = Batch::default();
+        let mut seen = 0;
+        kv.scan(family, &start, None, &mut |key, value| {
+            if seen == STEP {
+                from = Some(key.to_vec());
+                return Ok(ControlFlow::Break(()));
+            }
+            seen += 1;
+            each(key, value, &mut batch)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        rows += batch.len() as u64;
+        kv.commit(&batch, Durability::Os)?;
+    }
+    Ok(rows)
 }

@@ -6,15 +6,15 @@
 use std::ops::ControlFlow;
 
 use ports::shard_store::{
-    HostRow, HostWake, Judge, RefillWant, Refilled, Revised, ScanCursor, Woken,
+    HostRow, HostWake, Judge, RefillWant, Refilled, Revised, ScanCursor, WaitingHost, Woken,
 };
 use ports::{PortResult, RobotsEntry, codec};
 use serde::de::DeserializeOwned;
 use types::{HostKey, Origin, QueueKey, Record, State, Task, Timestamp, UrlId};
 
 use super::Shard;
-use super::facts::QueueFacts;
 use super::group::Hosts;
+use super::heads::Heads;
 use super::keys::{self, HostKind};
 use super::meta;
 use super::seen::Keys;
@@ -28,8 +28,8 @@ impl<K: Kv> Shard<K> {
         let mut tasks: Vec<(usize, QueueKey, UrlId)> = Vec::new();
         for (n, want) in wants.iter().enumerate() {
             let prefix = keys::host_prefix(want.host.as_str());
-            let facts = self.facts_at(want.host.as_str(), &prefix)?;
-            let (places, more) = self.places(&prefix, &facts, want)?;
+            let heads = self.heads_of(want.host.as_str())?;
+            let (places, more) = self.places(&prefix, &heads, want)?;
             for (key, id) in places {
                 records.push(&prefix, id, tasks.len());
                 tasks.push((n, key, id));
@@ -56,39 +56,60 @@ impl<K: Kv> Shard<K> {
         Ok(answers)
     }
 
-    /// The first entries of a queue after a place, band by band, each from its own head: what was
-    /// deleted before it is never waded through. Also whether there are more.
+    /// The first entries of a queue after a place, and whether there are more.
     fn places(
         &self,
         prefix: &[u8],
-        facts: &QueueFacts,
+        heads: &Heads,
         want: &RefillWant,
     ) -> PortResult<(Vec<(QueueKey, UrlId)>, bool)> {
         let mut places = Vec::new();
         let mut more = false;
-        for band in facts.bands() {
-            let head = QueueKey { band: band.band, seq: band.head };
-            let start = want.after.map_or(head, |after| head.max(after.after()));
-            if more || start.band > band.band || want.after == Some(QueueKey::MAX) {
-                continue;
+        let from = want.after.map_or(QueueKey::MIN, QueueKey::after);
+        self.walk(prefix, heads, from, |key, id| {
+            if places.len() == want.limit {
+                more = true;
+                return Ok(ControlFlow::Break(()));
             }
-            let last = QueueKey { band: band.band, seq: u64::MAX };
-            let until = keys::queue(prefix, last);
-            self.kv.scan(
-                Family::Queue,
-                &keys::queue(prefix, start),
-                Some(&until),
-                &mut |key, id| {
-                    if places.len() == want.limit {
-                        more = true;
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    places.push((keys::read_queue(key)?, keys::read_id(id)?));
-                    Ok(ControlFlow::Continue(()))
-                },
-            )?;
-        }
+            places.push((key, id));
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok((places, more))
+    }
+
+    /// Goes over the entries of a queue from a place on. What was deleted before the heads is never
+    /// waded through.
+    pub(super) fn walk(
+        &self,
+        prefix: &[u8],
+        heads: &Heads,
+        from: QueueKey,
+        mut each: impl FnMut(QueueKey, UrlId) -> PortResult<ControlFlow<()>>,
+    ) -> PortResult<()> {
+        let mut ended = false;
+        for (from, until) in heads.stretches(from) {
+            let (from, until) = (keys::queue(prefix, from), keys::queue(prefix, until));
+            self.kv.scan(Family::Queue, &from, Some(&until), &mut |key, id| {
+                let flow = each(keys::read_queue(key)?, keys::read_id(id)?)?;
+                ended = flow.is_break();
+                Ok(flow)
+            })?;
+            if ended {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the entries of a head's band begin now. An empty band begins with the next that comes.
+    pub(super) fn first_place(&self, prefix: &[u8], head: QueueKey) -> PortResult<QueueKey> {
+        let mut first = QueueKey { seq: self.meta.counters.queue_seq + 1, ..head };
+        let until = keys::queue(prefix, QueueKey { seq: u64::MAX, ..head });
+        self.kv.scan(Family::Queue, &keys::queue(prefix, head), Some(&until), &mut |key, _| {
+            first = keys::read_queue(key)?;
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(first)
     }
 
     fn wake_state(&self, host: &HostKey, prefix: &[u8]) -> PortResult<HostWake> {
@@ -121,57 +142,68 @@ impl<K: Kv> Shard<K> {
         Ok(found)
     }
 
-    pub(super) fn host_row(&mut self, host: &HostKey) -> PortResult<Option<HostRow>> {
+    pub(super) fn host_row(
+        &mut self,
+        host: &HostKey,
+        counted_max: u64,
+    ) -> PortResult<Option<HostRow>> {
         let prefix = keys::host_prefix(host.as_str());
         let state = self.host_value(&keys::host(&prefix, HostKind::State))?;
-        let facts = self.facts_at(host.as_str(), &prefix)?;
-        if state.is_none() && facts.is_empty() {
+        let heads = self.heads_of(host.as_str())?;
+        let (mut waiting, mut best_band) = (0, None);
+        self.walk(&prefix, &heads, QueueKey::MIN, |key, _| {
+            best_band.get_or_insert(key.band);
+            let full = waiting >= counted_max;
+            waiting += u64::from(!full);
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if state.is_none() && best_band.is_none() {
             return Ok(None);
         }
-        Ok(Some(host_row(host.clone(), state.unwrap_or_default(), &facts)))
+        let best_band = best_band.unwrap_or(u8::MAX);
+        Ok(Some(HostRow {
+            host: host.clone(),
+            state: state.unwrap_or_default(),
+            waiting,
+            best_band,
+        }))
     }
 
     pub(super) fn waiting_hosts(
         &mut self,
         after: Option<&HostKey>,
         limit: usize,
-    ) -> PortResult<Vec<HostRow>> {
+    ) -> PortResult<Vec<WaitingHost>> {
         let mut from = match after {
             Some(host) => keys::after_host(&keys::host_prefix(host.as_str())),
             None => keys::ours().to_vec(),
         };
         let until = after_prefix(&keys::ours());
-        let mut rows = Vec::new();
-        loop {
-            let mut skip = None;
-            let mut state = None;
-            self.kv.scan(Family::Host, &from, until.as_deref(), &mut |key, value| {
+        let mut hosts = Vec::new();
+        while hosts.len() < limit {
+            // The first row of the next host: an entry, if too few have left for a head.
+            let mut first = None;
+            self.kv.scan(Family::Queue, &from, until.as_deref(), &mut |key, value| {
                 let (prefix, rest) = keys::read_host(key)?;
-                match rest.first() {
-                    Some(0) => state = Some((prefix.to_vec(), codec::decode("a host", value)?)),
-                    Some(1) => {
-                        let facts: QueueFacts = codec::decode("a queue's facts", value)?;
-                        let state = state.take().filter(|(of, _)| of == prefix);
-                        let state = state.map(|(_, state)| state).unwrap_or_default();
-                        rows.push(host_row(keys::prefix_host(prefix)?, state, &facts));
-                        if rows.len() >= limit {
-                            return Ok(ControlFlow::Break(()));
-                        }
-                    }
-                    // A robots.txt may be large, and a host may have many: a seek passes them.
-                    Some(3) => {
-                        skip = Some(keys::after_host(prefix));
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    _ => {}
+                first = Some((prefix.to_vec(), rest.first().copied(), Heads::default()));
+                if let Some((_, None, heads)) = &mut first {
+                    *heads = Heads::read(value)?;
                 }
-                Ok(ControlFlow::Continue(()))
+                Ok(ControlFlow::Break(()))
             })?;
-            match skip {
-                Some(next) => from = next,
-                None => return Ok(rows),
+            let Some((prefix, mut band, heads)) = first else { break };
+            if band.is_none() {
+                self.walk(&prefix, &heads, QueueKey::MIN, |key, _| {
+                    band = Some(key.band);
+                    Ok(ControlFlow::Break(()))
+                })?;
             }
+            if let Some(best_band) = band {
+                hosts.push(WaitingHost { host: keys::prefix_host(&prefix)?, best_band });
+            }
+            from = keys::after_host(&prefix);
         }
+        Ok(hosts)
     }
 
     pub(super) fn wake_due(&mut self, now: Timestamp, limit: usize) -> PortResult<Woken> {
@@ -310,90 +342,47 @@ impl<K: Kv> Shard<K> {
         if batch.is_empty() && moves.is_empty() {
             return Ok(Vec::new());
         }
-        let urls: Vec<_> = moves.iter().map(|(.., record)| record.url.clone()).collect();
-        let mut hosts = Hosts::new(self.hasher());
-        let indexes: Vec<_> = urls.iter().map(|url| hosts.index(url.host())).collect();
-        let all: Vec<_> = (0..hosts.slots.len()).collect();
-        self.facts_of(&mut hosts, &all)?;
-
         let mut counters = self.meta.counters;
         counters.scheduled = counters.scheduled.saturating_sub(due_gone);
         let mut tasks = Vec::with_capacity(moves.len());
-        for ((prefix, id, mut record), host) in moves.into_iter().zip(indexes) {
+        for (prefix, id, mut record) in moves {
             record.state = State::Queued;
             record.due = None;
             counters.queue_seq += 1;
             counters.queued += 1;
             let key = QueueKey { band: record.found.band, seq: counters.queue_seq };
-            hosts.facts_mut(host).add(key);
             let row = keys::url(&prefix, id);
             batch.put_with(Family::Url, &row, |out| stored::write(&record, out));
             batch.put(Family::Queue, &keys::queue(&prefix, key), &id.to_be_bytes());
             tasks.push(Task { key, id, record });
         }
-        for at in all {
-            let key = keys::host(hosts.prefix(at), HostKind::Queue);
-            batch.put_value(Family::Host, &key, hosts.facts_mut(at));
-        }
         meta::put_counters(&mut batch, &counters);
         self.kv.commit(&batch, Durability::Os)?;
         self.meta.counters = counters;
-        self.keep_facts(&mut hosts);
         Ok(tasks)
     }
 
-    /// Loads the facts of these hosts of a batch.
-    pub(super) fn facts_of(&mut self, hosts: &mut Hosts<'_>, wanted: &[usize]) -> PortResult<()> {
-        let mut unknown = Keys::default();
-        for &host in wanted {
-            let slot = &mut hosts.slots[host];
-            if slot.facts.is_some() {
-                continue;
-            }
-            match self.facts.get(slot.name) {
-                Some(facts) => slot.facts = Some(facts.clone()),
-                None => {
-                    slot.facts = Some(QueueFacts::default());
-                    let key = keys::host(hosts.prefix(host), HostKind::Queue);
-                    unknown.push_key(&key, host);
-                }
-            }
+    /// Where the queue of a host begins.
+    pub(super) fn heads_of(&mut self, host: &str) -> PortResult<Heads> {
+        if let Some(heads) = self.heads.get(host) {
+            return Ok(heads.clone());
         }
-        unknown.read(&self.kv, Family::Host, |host, bytes| {
-            if let Some(bytes) = bytes {
-                hosts.slots[host].facts = Some(codec::decode("a queue's facts", bytes)?);
-            }
+        let mut heads = Heads::default();
+        let prefix = keys::host_prefix(host);
+        self.kv.get(Family::Queue, keys::heads(&prefix), &mut |row| {
+            heads = Heads::read(row)?;
             Ok(())
-        })
-    }
-
-    /// The facts of one host.
-    pub(super) fn facts_at(&mut self, host: &str, prefix: &[u8]) -> PortResult<QueueFacts> {
-        if let Some(facts) = self.facts.get(host) {
-            return Ok(facts.clone());
-        }
-        let stored = self.host_value(&keys::host(prefix, HostKind::Queue))?;
-        let facts: QueueFacts = stored.unwrap_or_default();
-        self.facts.put(host.into(), facts.clone());
-        Ok(facts)
+        })?;
+        self.heads.put(host.into(), heads.clone());
+        Ok(heads)
     }
 
     /// The batch is written: what was staged for its hosts is the truth.
-    pub(super) fn keep_facts(&mut self, hosts: &mut Hosts<'_>) {
+    pub(super) fn keep_heads(&mut self, hosts: &mut Hosts<'_>) {
         for slot in &mut hosts.slots {
-            if let Some(facts) = slot.facts.take() {
-                match self.facts.get_mut(slot.name) {
-                    Some(kept) => *kept = facts,
-                    None => {
-                        self.facts.put(slot.name.into(), facts);
-                    }
-                }
+            if let Some(heads) = slot.heads.take() {
+                self.heads.put(slot.name.into(), heads);
             }
         }
     }
-}
-
-fn host_row(host: HostKey, state: types::HostState, facts: &QueueFacts) -> HostRow {
-    let best_band = facts.best_band().unwrap_or(u8::MAX);
-    HostRow { host, state, waiting: facts.waiting(), best_band }
 }

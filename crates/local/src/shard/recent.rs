@@ -19,7 +19,8 @@ const TAG_BITS: u32 = 38;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const NEAR_BITS: u32 = 26;
 
-/// A bounded table; a new entry pushes the oldest of its set out. It doubles while it fills up.
+/// A bounded table; a new entry pushes that one of its set out which was not met for longest. It
+/// doubles while it fills up.
 #[derive(Debug)]
 pub(super) struct Recent {
     sets: Vec<Set>,
@@ -29,7 +30,7 @@ pub(super) struct Recent {
     seed: u64,
 }
 
-/// The newest entry comes first. Zero is empty.
+/// The entry that was met last comes first. Zero is empty.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Set([Entry; WAYS]);
@@ -67,10 +68,16 @@ impl Recent {
     }
 
     /// How near this very URL was found, if it is here.
-    pub(super) fn find(&self, id: UrlId, text: &str) -> Option<Near> {
-        let Set(entries) = &self.sets[self.set(id)];
-        let found = entries.iter().find(|entry| entry.is_of(id))?;
-        (found.proof == self.proof(text)).then(|| unpack(found.way))
+    pub(super) fn find(&mut self, id: UrlId, text: &str) -> Option<Near> {
+        let set = self.set(id);
+        let Set(entries) = &self.sets[set];
+        let at = entries.iter().position(|entry| entry.is_of(id))?;
+        if entries[at].proof != self.proof(text) {
+            return None;
+        }
+        let Set(entries) = &mut self.sets[set];
+        entries[..=at].rotate_right(1);
+        Some(unpack(entries[0].way))
     }
 
     pub(super) fn insert(&mut self, id: UrlId, text: &str, near: Near) {
@@ -161,9 +168,10 @@ mod tests {
         assert_eq!(recent.find(ids[0], "u"), None);
         assert_eq!(recent.find(ids[4], "u"), Some(Near { depth: 4, ..NEAR }));
         recent.insert(ids[1], "u", NEAR);
+        assert!(recent.find(ids[2], "u").is_some());
         recent.insert(ids[0], "u", NEAR);
-        // The third was the oldest then.
-        assert_eq!(recent.find(ids[2], "u"), None);
+        // The fourth was not met for longest then.
+        assert_eq!(recent.find(ids[3], "u"), None);
         assert_eq!(recent.find(ids[1], "u"), Some(NEAR));
         recent.forget(ids[1]);
         assert_eq!(recent.find(ids[1], "u"), None);
@@ -188,12 +196,15 @@ mod tests {
             recent.insert(id, &text(inserted), Near { depth, ..NEAR });
             inserted += 1;
         }
-        let found = |n: &u64| recent.find(UrlId::of(&text(*n)), &text(*n));
-        let kept = (0..inserted).filter(|n| found(n).is_some()).count() as u64;
+        let mut kept = 0;
+        for n in 0..inserted {
+            if let Some(near) = recent.find(UrlId::of(&text(n)), &text(n)) {
+                assert_eq!(near.depth, n as u16);
+                kept += 1;
+            }
+        }
         assert!(kept > inserted * 8 / 10, "{kept} of {inserted}");
         assert_eq!(kept as usize, recent.entries);
-        let right = |n: &u64| found(n).is_none_or(|near| near.depth == *n as u16);
-        assert!((0..inserted).all(|n| right(&n)));
         // It never grows beyond its maximum.
         (0..1_000_000).for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
         assert_eq!(recent.sets.len() * WAYS, 1 << 19);

@@ -14,10 +14,10 @@ use types::record::{After, RetryPolicy};
 use types::{Outcome, QueueKey, Record, ShardId, State, Timestamp, UrlId};
 
 use super::group::{HostIndex, Hosts};
-use super::keys::{self, HostKind};
+use super::keys;
 use super::meta::{self, Counters};
 use super::visits::{self, VisitNumbers};
-use super::{Shard, facts::QueueFacts, stored};
+use super::{Shard, stored};
 use crate::kv::{Batch, Durability, Family, Kv};
 
 /// A process that was killed may have given away numbers of letters and log lines that a power
@@ -79,7 +79,6 @@ impl<K: Kv> Shard<K> {
         self.meta.outbox = outbox;
         self.visits = VisitNumbers::new(base);
         self.visits.bounded(bound);
-        self.keep_facts(&mut hosts);
         self.load_filter()?;
         self.next_due = self.first_due(&[])?;
         let letters_for = self.receivers()?;
@@ -113,56 +112,22 @@ impl<K: Kv> Shard<K> {
         settled: &Settled,
         counters: &mut Counters,
     ) -> PortResult<()> {
-        let dead: Vec<_> = settled.values().filter(|(.., goes)| *goes).collect();
-        let mut touched: Vec<_> = dead.iter().map(|(_, host, ..)| *host).collect();
-        touched.sort_unstable();
-        touched.dedup();
-        self.facts_of(hosts, &touched)?;
-        for (record, host, id, _) in dead {
+        for (record, host, id, _) in settled.values().filter(|(.., goes)| *goes) {
             tracing::warn!(url = %record.url, "a URL that kills its visits");
-            let prefix = hosts.prefix(*host).to_vec();
-            if let Some(place) = self.place_of(&prefix, hosts.facts_mut(*host), *id)? {
-                batch.delete(Family::Queue, &keys::queue(&prefix, place));
-                hosts.facts_mut(*host).remove(place);
+            let heads = self.heads_of(hosts.slots[*host].name)?;
+            let prefix = hosts.prefix(*host);
+            // A grant does not say where its URL stands, but what was in flight stood near the front.
+            let mut place = None;
+            self.walk(prefix, &heads, QueueKey::MIN, |key, stands| {
+                place = (stands == *id).then_some(key);
+                Ok(if place.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if let Some(place) = place {
+                batch.delete(Family::Queue, &keys::queue(prefix, place));
                 counters.queued -= 1;
             }
         }
-        for host in touched {
-            let key = keys::host(hosts.prefix(host), HostKind::Queue);
-            let facts = hosts.facts_mut(host);
-            if facts.is_empty() {
-                batch.delete(Family::Host, &key);
-            } else {
-                batch.put_value(Family::Host, &key, facts);
-            }
-        }
         Ok(())
-    }
-
-    /// Where a URL stands in its queue. A grant does not say, but what was in flight stood near
-    /// the front.
-    fn place_of(
-        &self,
-        prefix: &[u8],
-        facts: &QueueFacts,
-        id: UrlId,
-    ) -> PortResult<Option<QueueKey>> {
-        let mut place = None;
-        for band in facts.bands() {
-            let from = keys::queue(prefix, QueueKey { band: band.band, seq: band.head });
-            let until = keys::queue(prefix, QueueKey { band: band.band, seq: u64::MAX });
-            self.kv.scan(Family::Queue, &from, Some(&until), &mut |key, value| {
-                if keys::read_id(value)? == id {
-                    place = Some(keys::read_queue(key)?);
-                    return Ok(ControlFlow::Break(()));
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
-            if place.is_some() {
-                break;
-            }
-        }
-        Ok(place)
     }
 
     fn first_visit(&self) -> PortResult<Option<u64>> {

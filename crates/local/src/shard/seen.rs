@@ -68,7 +68,7 @@ impl<K: Kv> Shard<K> {
     }
 
     /// What can be said without a look at the store.
-    fn guess(&self, row: &Row<'_>) -> Option<Verdict> {
+    fn guess(&mut self, row: &Row<'_>) -> Option<Verdict> {
         if row.visited {
             return None;
         }

@@ -87,15 +87,13 @@ impl<K: Kv> Shard<K> {
             let was = present.contains(&(host, change.key));
             if was != stays {
                 let key = keys::queue(group.hosts.prefix(host), change.key);
-                let facts = group.hosts.facts_mut(host);
                 staged.places.insert(key, stays.then_some(id));
+                group.hosts.moved(host, change.key, stays);
                 if stays {
                     staged.counters.queued += 1;
-                    facts.add(change.key);
                     present.insert((host, change.key));
                 } else {
                     staged.counters.queued -= 1;
-                    facts.remove(change.key);
                     present.remove(&(host, change.key));
                 }
             }
@@ -165,7 +163,6 @@ impl<K: Kv> Shard<K> {
                 let (host, id) = (row.host, row.id);
                 let key = staged.next_key(band);
                 staged.enqueue(&keys::queue(group.hosts.prefix(host), key), id);
-                group.hosts.facts_mut(host).add(key);
                 staged.queued.push((at, key));
             }
         }
@@ -220,7 +217,7 @@ impl<K: Kv> Shard<K> {
         }
         for at in 0..group.hosts.slots.len() {
             let slot = &group.hosts.slots[at];
-            if slot.state.is_none() && !slot.facts_changed {
+            if slot.state.is_none() && !slot.heads_changed {
                 continue;
             }
             let prefix = group.hosts.prefix(at).to_vec();
@@ -229,13 +226,8 @@ impl<K: Kv> Shard<K> {
                 let key = keys::host(&prefix, HostKind::State);
                 staged.batch.put_value(Family::Host, &key, state);
             }
-            if let (true, Some(facts)) = (slot.facts_changed, &slot.facts) {
-                let key = keys::host(&prefix, HostKind::Queue);
-                if facts.is_empty() {
-                    staged.batch.delete(Family::Host, &key);
-                } else {
-                    staged.batch.put_value(Family::Host, &key, facts);
-                }
+            if let (true, Some(heads)) = (slot.heads_changed, &slot.heads) {
+                staged.batch.put_with(Family::Queue, keys::heads(&prefix), |out| heads.write(out));
             }
         }
         let sites: BTreeMap<&str, &SiteState> = visits

@@ -154,6 +154,7 @@ impl Walk<'_> {
                 None
             }
             State::Queued => {
+                report.waiting += u64::from(record.due.is_none());
                 let why = waiting::reason(record, facts.as_ref(), self.settings, self.now);
                 *self.survey.deferred.entry(why.class).or_default() += 1;
                 (why.class != "queued").then(|| (why.class.to_owned(), why.sentence))
@@ -188,10 +189,9 @@ impl Walk<'_> {
     }
 
     fn enter_host(&mut self, store: &mut dyn ShardStore, host: HostKey) -> PortResult<()> {
-        let facts = HostFacts::read(store, &host)?;
+        let facts = HostFacts::read(store, &host, 0)?;
         let mut report = HostReport { host: host.to_string(), ..HostReport::default() };
         if let Some(HostFacts { row, .. }) = &facts {
-            report.waiting = row.waiting;
             report.pages = row.state.pages;
             report.requests = row.state.requests;
             report.gap_min_ms = row.state.gap_min_ms;

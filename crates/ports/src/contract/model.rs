@@ -359,7 +359,9 @@ impl Run {
         let rows = store.hosts(None, 100).unwrap();
         let hosts: Vec<_> = rows.iter().map(|row| row.host.reversed()).collect();
         assert_eq!(hosts, self.model.queues.keys().cloned().collect::<Vec<_>>());
-        for row in rows {
+        for waiting in rows {
+            let row = store.host(&waiting.host, u64::MAX).unwrap().unwrap();
+            assert_eq!(row.best_band, waiting.best_band);
             let places = &self.model.queues[&row.host.reversed()];
             let tasks = queue(store, row.host.as_str());
             assert!(tasks.iter().map(|task| (&task.key, &task.record.url)).eq(places));

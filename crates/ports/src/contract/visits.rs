@@ -94,10 +94,10 @@ fn a_visit_writes_everything<R: Reopen>(state: &mut R) {
     assert_eq!(store.robots(&secure).unwrap(), Some(entry("Disallow:")));
     let record = store.record(&url("http://www.a.test/")).unwrap().unwrap();
     assert_eq!(record.state, State::Parsed);
-    let row = store.host(&host("www.a.test")).unwrap().unwrap();
+    let row = store.host(&host("www.a.test"), 9).unwrap().unwrap();
     assert_eq!((&row.state, row.waiting, row.best_band), (&host_state, 1, 4));
-    assert_eq!(store.host(&host("silent.test")).unwrap().unwrap().state.faults, 2);
-    assert_eq!(store.host(&host("c.test")).unwrap(), None);
+    assert_eq!(store.host(&host("silent.test"), 9).unwrap().unwrap().state.faults, 2);
+    assert_eq!(store.host(&host("c.test"), 9).unwrap(), None);
 
     let want = RefillWant { host: host("www.a.test"), after: None, limit: 5, state: true };
     let refilled = store.refill(&[want]).unwrap().remove(0);
@@ -131,7 +131,7 @@ fn a_failed_url_waits<R: Reopen>(state: &mut R) {
     assert_eq!(store.commit(settle(vec![late])).unwrap().next_due, Some(at(102)));
     assert_eq!(store.commit(settle(vec![soon])).unwrap().next_due, Some(at(52)));
     assert_eq!(store.counts(), Counts { known: 2, queued: 0, scheduled: 2 });
-    assert_eq!(store.host(&host("a.test")).unwrap().unwrap().waiting, 0);
+    assert_eq!(store.host(&host("a.test"), 9).unwrap().unwrap().waiting, 0);
 
     let none = store.wake(at(51), 10).unwrap();
     assert_eq!((none.tasks.len(), none.next_due), (0, Some(at(52))));
@@ -238,7 +238,7 @@ fn a_deadly_url_is_buried<R: Reopen>(state: &mut R) {
     let record = store.record(&url("http://a.test/deadly")).unwrap().unwrap();
     let dead = Retirement::DeadLetter { fault: Fault::Lost, attempts: 3 };
     assert_eq!(record.state, State::Retired(dead));
-    let row = store.host(&host("a.test")).unwrap().unwrap();
+    let row = store.host(&host("a.test"), 9).unwrap().unwrap();
     assert_eq!((row.waiting, store.counts().queued), (2, 2));
     check_audit(state, &store);
 }
@@ -253,7 +253,7 @@ fn a_wrong_place_is_harmless<R: Reopen>(state: &mut R) {
         let mut again = visited(next + 1 + u64::from(key.band), &tasks[0], State::Parsed);
         again.url.as_mut().unwrap().key = key;
         store.commit(settle(vec![again])).unwrap();
-        assert_eq!(store.host(&host("a.test")).unwrap().unwrap().waiting, 1);
+        assert_eq!(store.host(&host("a.test"), 9).unwrap().unwrap().waiting, 1);
         check_audit(state, &store);
     }
 }
