@@ -24,6 +24,11 @@ use types::{HostKey, HostState, Outcome, ShardId, Task, Timestamp, VisitId, Warc
 
 use web::Web;
 
+/// As in the crawler.
+#[cfg(unix)]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Visits in one commit.
 const VISITS: usize = 64;
 /// Hosts that are woken together, and how much of their queues is read at once.
