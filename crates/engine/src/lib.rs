@@ -26,7 +26,7 @@ use frontier::{Addresses, Frontier, FrontierOptions, Scope, Sizes};
 use ports::shard_store::{
     Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, Tally,
 };
-use ports::{Clock, Fetcher, PortError, PortResult, Resolver};
+use ports::{Clock, Fetcher, PortError, PortResult, Resolver, ShardStore};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -68,7 +68,6 @@ pub struct Opened {
     pub resumed: bool,
     /// Visits that died with the last run.
     pub lost: usize,
-    pub seeds: Vec<CrawlUrl>,
     pub tally: Tally,
 }
 
@@ -76,7 +75,6 @@ pub struct Opened {
 /// sinks brought up to date.
 pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortResult<Opened> {
     let mut recoveries = Vec::new();
-    let mut seeds = Vec::new();
     let mut tally = Tally::default();
     for books in &mut books {
         let recovery = books.store.recover(now, retry)?;
@@ -91,7 +89,6 @@ pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortRe
             archive.cut(recovery.archive_end)?;
         }
         catch_up(books)?;
-        seeds.append(&mut books.store.seeds()?);
         tally.merge(books.store.tally());
         recoveries.push(recovery);
     }
@@ -101,9 +98,21 @@ pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortRe
         lost: recoveries.iter().map(|recovery| recovery.lost.len()).sum(),
         books,
         recoveries,
-        seeds,
         tally,
     })
+}
+
+/// Goes over the seeds of a shard, a few thousand at a time.
+pub fn each_seed(store: &mut dyn ShardStore, mut each: impl FnMut(&CrawlUrl)) -> PortResult<()> {
+    let mut from = 0;
+    loop {
+        let seeds = store.seeds(from, OFFER_URLS)?;
+        seeds.iter().for_each(&mut each);
+        from += seeds.len() as u64;
+        if seeds.len() < OFFER_URLS {
+            return Ok(());
+        }
+    }
 }
 
 /// URLs from outside that go into the store in one go: a list may hold millions.
@@ -146,10 +155,15 @@ impl Opened {
 
     /// New seeds. Durable when this returns; answers how many were not known before.
     pub fn seed(&mut self, seeds: &[CrawlUrl], now: Timestamp) -> PortResult<usize> {
-        let found = seeds.iter().map(|url| (url, 0));
-        let accepted = self.offer(found, true, now)?;
-        self.seeds.extend_from_slice(seeds);
-        Ok(accepted)
+        self.offer(seeds.iter().map(|url| (url, 0)), true, now)
+    }
+
+    /// The seeds so far. There may be millions: no list of them is held.
+    pub fn each_seed(&mut self, mut each: impl FnMut(&CrawlUrl)) -> PortResult<()> {
+        for books in &mut self.books {
+            each_seed(&mut *books.store, &mut each)?;
+        }
+        Ok(())
     }
 
     /// URLs from outside, already judged, with their depths.
@@ -299,14 +313,14 @@ const SILENCE: Duration = Duration::from_secs(45);
 const NOTES_MAX: usize = 1_024;
 
 impl Engine {
-    pub fn new(opened: Opened, parts: EngineParts) -> Result<Self, EngineError> {
+    pub fn new(mut opened: Opened, parts: EngineParts) -> Result<Self, EngineError> {
         let options = parts.options;
         let now = parts.clock.now();
         let opened_at = opened.resumed.then_some(now);
         let addresses =
             Addresses::new(&options.politeness, opened_at).map_err(EngineError::Setting)?;
         let mut scope = parts.scope;
-        opened.seeds.iter().for_each(|seed| scope.add_seed(seed));
+        opened.each_seed(|seed| scope.add_seed(seed))?;
         let limits = Limits::new(options.max_pages, opened.tally.get("pages"), options.max_bytes);
         let mut keepers = Vec::new();
         let mut replies = Vec::new();

@@ -281,6 +281,7 @@ fn sizes(chance: &mut Chance) -> Sizes {
         front_max: 4 + chance.below(20) as usize,
         near_max,
         near_low: chance.below(near_max as u64) as usize,
+        near_total: 5 + chance.below(200) as usize,
     }
 }
 

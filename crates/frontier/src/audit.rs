@@ -137,11 +137,10 @@ impl Frontier {
 
     /// A host is asleep, in a front queue, or active.
     fn audit_places(&self) -> Result<(), String> {
-        if self.asleep.len() != self.asleep_until.len() {
-            return Err("who sleeps and until when does not agree".to_owned());
-        }
-        let sleepers = self.asleep.iter().map(|(_, name)| name);
-        for (name, place) in sleepers
+        self.asleep.audit()?;
+        for (name, place) in self
+            .asleep
+            .hosts()
             .map(|name| (name, "asleep"))
             .chain(self.front.hosts().map(|name| (name, "in a front queue")))
             .chain(self.errands.keys().map(|name| (name, "waiting with a robots.txt to ask for")))
@@ -150,7 +149,7 @@ impl Frontier {
                 return Err(format!("{name} is {place} and active: {:?}", host.phase));
             }
         }
-        let both = self.asleep.iter().find(|(_, name)| self.front.has(name));
-        both.map_or(Ok(()), |(_, name)| Err(format!("{name} is asleep and in a front queue")))
+        let both = self.asleep.hosts().find(|name| self.front.has(name));
+        both.map_or(Ok(()), |name| Err(format!("{name} is asleep and in a front queue")))
     }
 }

@@ -8,13 +8,15 @@
 //! Always: a task below the border is in `near` or in `taken`, never in neither and never in both;
 //! unless tasks were passed over, which are then read again from the start.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use types::{QueueKey, Task, UrlId};
 
 #[derive(Debug)]
 pub(crate) struct Back {
-    near: BTreeMap<QueueKey, Task>,
+    /// In the order of their keys. A host has few, and tens of thousands of hosts have some: a tree
+    /// would take 2 KB for the first one.
+    near: VecDeque<Task>,
     /// First key that is not covered; none when all of the queue is in memory.
     covered: Option<QueueKey>,
     /// Leased or settled, but not committed yet. Few: a host has one visit in flight.
@@ -34,7 +36,7 @@ impl Back {
     /// Nothing is known: all of it is on disk.
     pub(crate) fn unknown() -> Self {
         Self {
-            near: BTreeMap::new(),
+            near: VecDeque::new(),
             covered: Some(QueueKey::MIN),
             taken: Vec::new(),
             refilling: None,
@@ -51,9 +53,9 @@ impl Back {
         }
         self.insert(task);
         if self.near.len() > near_max
-            && let Some((key, _)) = self.near.pop_last()
+            && let Some(task) = self.near.pop_back()
         {
-            self.covered = Some(key);
+            self.covered = Some(task.key);
         }
     }
 
@@ -65,18 +67,33 @@ impl Back {
         if self.covered.is_some_and(|border| task.key >= border) {
             self.missed |= self.refilling.is_some();
         } else {
-            self.near.insert(task.key, task);
+            self.place(task);
         }
     }
 
     fn insert(&mut self, task: Task) {
         if !self.taken.contains(&task.id) {
-            self.near.insert(task.key, task);
+            self.place(task);
         }
     }
 
+    fn place(&mut self, task: Task) {
+        match self.find(task.key) {
+            Ok(at) => self.near[at] = task,
+            Err(at) => self.near.insert(at, task),
+        }
+    }
+
+    fn find(&self, key: QueueKey) -> Result<usize, usize> {
+        self.near.binary_search_by_key(&key, |task| task.key)
+    }
+
     pub(crate) fn take(&mut self, key: QueueKey) -> Option<Task> {
-        let task = self.near.remove(&key)?;
+        let at = self.find(key).ok()?;
+        let task = self.near.remove(at)?;
+        if self.near.is_empty() {
+            self.near = VecDeque::new();
+        }
         self.taken.push(task.id);
         Some(task)
     }
@@ -89,7 +106,7 @@ impl Back {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.near.values()
+        self.near.iter()
     }
 
     /// Where a refill should begin, if one is needed now: `Some(after)`.
@@ -112,6 +129,7 @@ impl Back {
             return;
         }
         let last = tasks.last().map(|task| task.key);
+        self.near.reserve_exact(tasks.len());
         for task in tasks {
             self.insert(task);
         }
@@ -171,13 +189,16 @@ impl Back {
     /// What does not agree, in words.
     pub(crate) fn audit(&self) -> Result<(), String> {
         for id in &self.taken {
-            if let Some(task) = self.near.values().find(|task| task.id == *id) {
+            if let Some(task) = self.near.iter().find(|task| task.id == *id) {
                 return Err(format!("{} is taken and waits as well", task.record.url));
             }
         }
-        match (self.near.last_key_value(), self.covered) {
-            (Some((last, _)), Some(border)) if *last >= border => {
-                Err(format!("{last:?} is in memory, though the border is {border:?}"))
+        if !self.near.iter().is_sorted_by(|a, b| a.key < b.key) {
+            return Err("its tasks are not in their order".to_owned());
+        }
+        match (self.near.back(), self.covered) {
+            (Some(last), Some(border)) if last.key >= border => {
+                Err(format!("{:?} is in memory, though the border is {border:?}", last.key))
             }
             _ => Ok(()),
         }

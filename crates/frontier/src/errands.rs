@@ -55,8 +55,7 @@ impl Frontier {
 
     /// A host that sleeps wakes up before its time; others are left alone.
     fn rouse(&mut self, host_key: &HostKey) {
-        if let Some(until) = self.asleep_until.remove(host_key) {
-            self.asleep.remove(&(until, host_key.clone()));
+        if self.asleep.remove(host_key) {
             self.front.push(host_key, 0);
         }
     }

@@ -40,6 +40,9 @@ pub struct Sizes {
     /// Tasks of one host in memory, and when more are asked for.
     pub near_max: usize,
     pub near_low: usize,
+    /// Tasks of all hosts in memory, some 300 bytes each: when many hosts are active, each has
+    /// fewer than `near_max`.
+    pub near_total: usize,
 }
 
 impl Default for Sizes {
@@ -50,7 +53,17 @@ impl Default for Sizes {
             front_max: 1_000_000,
             near_max: 64,
             near_low: 8,
+            near_total: 400_000,
         }
+    }
+}
+
+impl Sizes {
+    /// Tasks that each of so many hosts may have in memory, and when it asks for more.
+    pub fn near(&self, hosts: usize) -> (usize, usize) {
+        let max = (self.near_total / hosts.max(1)).clamp(1, self.near_max);
+        let low = if max < self.near_max { self.near_low.min(max / 4) } else { self.near_low };
+        (max, low)
     }
 }
 
@@ -180,4 +193,18 @@ pub struct Settled {
 pub enum Alert {
     Parked { faults: u32, last: Fault },
     Denied { times: u32 },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_hosts_have_few_tasks_each() {
+        let sizes = Sizes::default();
+        assert_eq!(sizes.near(0), (64, 8));
+        assert_eq!(sizes.near(6_250), (64, 8));
+        assert_eq!(sizes.near(50_000), (8, 2));
+        assert_eq!(sizes.near(10_000_000), (1, 0));
+    }
 }

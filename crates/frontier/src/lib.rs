@@ -30,10 +30,11 @@ pub mod priority;
 mod robots;
 pub mod scope;
 mod seats;
+mod sleepers;
 mod suspects;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -48,6 +49,7 @@ pub use politeness::{Addresses, Politeness};
 pub use robots::{RobotsMark, RobotsMarks};
 pub use scope::{CrawlSettings, Scope, ScopeKind};
 use seats::Doors;
+use sleepers::Sleepers;
 use suspects::Suspects;
 
 /// A host that rests longer than this gives up its place in memory.
@@ -64,8 +66,7 @@ pub struct Frontier {
     /// Hosts whose time has come, but whose address is busy.
     doors: Doors,
     /// Hosts that rest for long, out of memory.
-    asleep: BTreeSet<(Timestamp, HostKey)>,
-    asleep_until: HashMap<HostKey, Timestamp, FixedState>,
+    asleep: Sleepers,
     /// Hosts that have used up their budget: no use in waking them for every new URL.
     spent: HashSet<HostKey, FixedState>,
     leases: BTreeMap<VisitId, Held>,
@@ -108,8 +109,7 @@ impl Frontier {
             sites: HashMap::with_hasher(hasher.clone()),
             heap: BinaryHeap::new(),
             doors: Doors::default(),
-            asleep: BTreeSet::new(),
-            asleep_until: HashMap::with_hasher(hasher.clone()),
+            asleep: Sleepers::new(options.sizes.front_max, hasher.clone()),
             spent: HashSet::with_hasher(hasher.clone()),
             leases: BTreeMap::new(),
             suspects: Suspects::new(options.opened_at),
@@ -125,6 +125,7 @@ impl Frontier {
     /// Other sizes than the usual ones; to be told before anything else.
     pub fn resize(&mut self, sizes: Sizes) {
         self.front = Front::new(sizes.front_max, self.options.seed);
+        self.asleep.resize(sizes.front_max);
         self.options.sizes = sizes;
     }
 
@@ -132,10 +133,7 @@ impl Frontier {
 
     /// The store knows a host with waiting URLs (after opening, or after a scan).
     pub fn know(&mut self, host: &HostKey, best_band: u8) {
-        if !self.hosts.contains_key(host)
-            && !self.asleep_until.contains_key(host)
-            && !self.spent.contains(host)
-        {
+        if !self.hosts.contains_key(host) && !self.asleep.has(host) && !self.spent.contains(host) {
             self.front.push(host, best_band);
         }
     }
@@ -143,12 +141,13 @@ impl Frontier {
     /// A new URL, already in the store's queue of its host.
     pub fn offer(&mut self, now: Timestamp, task: Task) {
         let host_key = task.record.url.host_key();
+        let (near_max, _) = self.options.sizes.near(self.hosts.len());
         let Some(host) = self.hosts.get_mut(&host_key) else {
             self.know(&host_key, task.key.band);
             return;
         };
         let may_go = host.waits_for_robots && !host.waits_for(&task, now);
-        host.back.offer(task, self.options.sizes.near_max);
+        host.back.offer(task, near_max);
         if (host.phase == Phase::Idle && !host.over_budget)
             || (may_go && matches!(host.phase, Phase::Scheduled { .. }))
         {
@@ -402,7 +401,7 @@ impl Frontier {
         }
         let heap = self.heap.peek().map(|Reverse(turn)| turn.at - ahead);
         let door = self.doors.wake_at().map(|at| at - ahead);
-        let sleeper = self.asleep.first().map(|(at, _)| *at);
+        let sleeper = self.asleep.wake_at();
         let front = (!self.front.is_empty() && self.hosts.len() < self.options.sizes.active_max)
             .then_some(now);
         [heap, door, sleeper, front].into_iter().flatten().min()
@@ -418,14 +417,10 @@ impl Frontier {
 
     /// Hosts from the front queues, and those whose long rest is over, become active.
     fn activate(&mut self, now: Timestamp) {
-        while let Some((at, host)) = self.asleep.first()
-            && *at <= now
-        {
-            let (at, host) = (*at, host.clone());
-            self.asleep.remove(&(at, host.clone()));
-            self.asleep_until.remove(&host);
+        while let Some(host) = self.asleep.wake(now) {
             self.front.push(&host, 0);
         }
+        self.wants.scan |= self.asleep.take_scan(now);
         while self.hosts.len() < self.options.sizes.active_max {
             let Some(host_key) = self.front.pop() else { break };
             let mut host = Host {
@@ -445,10 +440,11 @@ impl Frontier {
                 uncommitted: 0,
             };
             let after = host.back.want(0).expect("an unknown queue wants to be read");
+            let (near_max, _) = self.options.sizes.near(self.hosts.len());
             self.wants.refill.push(Refill {
                 host: host_key.clone(),
                 after,
-                limit: self.options.sizes.near_max,
+                limit: near_max,
                 wake: true,
             });
             self.pending += 1;
@@ -465,17 +461,18 @@ impl Frontier {
         by: Timestamp,
         addresses: &mut Addresses,
     ) -> Option<Box<Lease>> {
+        let (near_max, near_low) = self.options.sizes.near(self.hosts.len());
         let host = self.hosts.get_mut(host_key)?;
         host.waits_for_robots = false;
         if host.rewind_at.is_some_and(|at| at <= by) {
             host.rewind_at = None;
             host.back.rewind();
         }
-        if let Some(after) = host.back.want(self.options.sizes.near_low) {
+        if let Some(after) = host.back.want(near_low) {
             self.wants.refill.push(Refill {
                 host: host_key.clone(),
                 after,
-                limit: self.options.sizes.near_max,
+                limit: near_max,
                 wake: false,
             });
         }
@@ -611,8 +608,7 @@ impl Frontier {
         if at.since(now) <= SLEEP_MIN || !host.is_stored() {
             return false;
         }
-        self.asleep.insert((at, host_key.clone()));
-        self.asleep_until.insert(host_key.clone(), at);
+        self.asleep.insert(host_key, at);
         self.forget(host_key);
         true
     }

@@ -264,8 +264,8 @@ impl<K: Kv> ShardStore for Shard<K> {
         Ok(records)
     }
 
-    fn seeds(&mut self) -> PortResult<Vec<CrawlUrl>> {
-        meta::seeds(&self.kv)
+    fn seeds(&mut self, from: u64, limit: usize) -> PortResult<Vec<CrawlUrl>> {
+        meta::seeds(&self.kv, from, limit)
     }
 
     fn visits(&mut self, after: u64, limit: usize) -> PortResult<Vec<VisitLine>> {

@@ -54,7 +54,7 @@ mod fixture {
             lines.push(format!("{host:?}"));
         }
         lines.push(format!("{:?}", store.counts()));
-        lines.push(format!("{:?}", store.seeds().expect("reads")));
+        lines.push(format!("{:?}", store.seeds(0, usize::MAX).expect("reads")));
         lines.push(format!("{:?}", store.tally()));
         lines.push(format!("{} visits", store.visits(0, usize::MAX).expect("reads").len()));
         lines

@@ -42,7 +42,6 @@ pub use report::Report;
 pub struct Plan {
     pub dir: Dir,
     pub resolved: Resolved,
-    pub seeds: Vec<CrawlUrl>,
     pub output: OutputFlags,
     /// Settings that differ from those of the last run, as people read them.
     pub changes: Vec<String>,
@@ -58,9 +57,9 @@ pub struct Ended {
 }
 
 /// Crawls; the report is written and told.
-pub async fn run(plan: Plan) -> Outcome {
+pub async fn run(plan: Plan, seeds: Vec<CrawlUrl>) -> Outcome {
     let stderr = Stderr::default();
-    let ended = Box::pin(crawl(&plan, &stderr)).await?;
+    let ended = Box::pin(crawl(&plan, seeds, &stderr)).await?;
     if !plan.output.quiet && !plan.output.json {
         stderr.say(ended.report.text().trim_end());
         stderr.say(&farewell(&plan, &ended));
@@ -68,8 +67,8 @@ pub async fn run(plan: Plan) -> Outcome {
     Ok(ended.exit)
 }
 
-/// The same without the last words.
-pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
+/// The same without the last words. Millions of seeds are not kept longer than until they are stored.
+pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result<Ended, Fail> {
     let settings = &plan.resolved.settings;
     let early = SteadyClock::start(Timestamp::ZERO);
     let net = wiring::net(settings, early)?;
@@ -77,8 +76,8 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
         return Err(contact_missing());
     }
     let fresh = !plan.dir.is_crawl();
-    if !plan.seeds.is_empty() {
-        let looked = preflight(&plan.seeds, net.resolver, settings).await;
+    if !seeds.is_empty() {
+        let looked = preflight(&seeds, net.resolver, settings).await;
         if fresh {
             looked.verdict()?;
         }
@@ -101,10 +100,13 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
         tracing::info!(change, "setting changed");
     }
     let progress = progress::Progress::new(plan.output, stderr);
-    let (opened, clock) = open(plan, &held, &progress)?;
+    let (mut opened, clock) = open(plan, &seeds, &held, &progress)?;
+    drop(seeds);
     if !fresh && settings.identity.contact.is_none() {
         let net = wiring::net(settings, clock)?;
-        let looked = preflight(&opened.seeds, net.resolver, settings).await;
+        let mut seeds = Vec::new();
+        opened.each_seed(|seed| seeds.push(seed.clone()))?;
+        let looked = preflight(&seeds, net.resolver, settings).await;
         if looked.needs_contact {
             looked.verdict()?;
         }
@@ -116,6 +118,7 @@ pub async fn crawl(plan: &Plan, stderr: &Stderr) -> Result<Ended, Fail> {
 /// Opens the books and lets them settle their past; adds what is new.
 fn open(
     plan: &Plan,
+    seeds: &[CrawlUrl],
     held: &HeldDir,
     progress: &progress::Progress,
 ) -> Result<(Opened, SteadyClock), Fail> {
@@ -139,8 +142,8 @@ fn open(
             progress.say(&format!("lycosa: {sentence}"));
         }
     }
-    let added = opened.seed(&plan.seeds, now)?;
-    tracing::info!(seeds = plan.seeds.len(), added, lost = opened.lost, "crawl opened");
+    let added = opened.seed(seeds, now)?;
+    tracing::info!(seeds = seeds.len(), added, lost = opened.lost, "crawl opened");
     Ok((opened, clock))
 }
 
@@ -169,7 +172,7 @@ struct Start<'a> {
     event: &'static str,
     directory: String,
     resumed: bool,
-    seeds: usize,
+    seeds: u64,
     pages: u64,
     serving: Option<String>,
     lycosa: &'a str,
@@ -178,13 +181,15 @@ struct Start<'a> {
 impl Run<'_> {
     async fn work(
         &self,
-        opened: Opened,
+        mut opened: Opened,
         listener: Option<tokio::net::TcpListener>,
     ) -> Result<Ended, Fail> {
         let settings = &self.plan.resolved.settings;
         let net = wiring::net(settings, self.clock)?;
         let (resumed, lost) = (opened.resumed && !self.held.new, opened.lost);
-        let (pages_before, seeds) = (opened.tally.get("pages"), opened.seeds.clone());
+        let pages_before = opened.tally.get("pages");
+        let mut seeds = 0;
+        opened.each_seed(|_| seeds += 1)?;
         let events = Events::default();
         events.lost(lost);
         let engine = Engine::new(
@@ -205,7 +210,7 @@ impl Run<'_> {
         let live = Arc::new(live);
         let (companions, serving) = self.accompany(&live, listener)?;
         let started = self.clock.now();
-        self.greet(resumed, &seeds, pages_before, serving);
+        self.greet(resumed, seeds, pages_before, serving);
         let ended = Box::pin(engine.run()).await;
         let elapsed = live.elapsed();
         // Whoever watches the metrics may look at the end in peace.
@@ -226,9 +231,9 @@ impl Run<'_> {
             elapsed,
             pages_before,
             visits_lost: lost,
-            seeds: seeds.len() as u64,
+            seeds,
         };
-        self.conclude(facts, &mut stores, &seeds)
+        self.conclude(facts, &mut stores)
     }
 
     /// An error of ours, with what to do about it.
@@ -268,13 +273,13 @@ impl Run<'_> {
         Ok((Companions { tasks, _control: control }, serving))
     }
 
-    fn greet(&self, resumed: bool, seeds: &[CrawlUrl], pages: u64, serving: Option<String>) {
+    fn greet(&self, resumed: bool, seeds: u64, pages: u64, serving: Option<String>) {
         let settings = &self.plan.resolved.settings;
         let root = self.plan.dir.root().display();
         let word = if resumed { "resuming" } else { "crawling" };
         self.progress.say(&format!(
             "{word} {root}: {}, {} so far, scope {}, {} between requests to a host",
-            counted(seeds.len() as u64, "seed"),
+            counted(seeds, "seed"),
             counted(pages, "page"),
             settings.crawl.scope.as_str(),
             settings.politeness.delay
@@ -292,7 +297,7 @@ impl Run<'_> {
             event: "start",
             directory: root.to_string(),
             resumed,
-            seeds: seeds.len(),
+            seeds,
             pages,
             serving,
             lycosa: env!("CARGO_PKG_VERSION"),
@@ -304,7 +309,6 @@ impl Run<'_> {
         &self,
         mut facts: report::RunFacts,
         stores: &mut [Box<dyn ShardStore>],
-        seeds: &[CrawlUrl],
     ) -> Result<Ended, Fail> {
         let (dir, mark) = (&self.plan.dir, &self.held.mark);
         let settings = &self.plan.resolved.settings;
@@ -317,9 +321,9 @@ impl Run<'_> {
             survey = Some(survey::survey(stores, settings, facts.ended, &mut skipped)?);
             write_whole(&dir.skipped(), &skipped).context("write reports/skipped.jsonl")?;
         }
-        if facts.ending == Ending::Done && !self.some_seed_answered(stores, seeds)? {
+        if facts.ending == Ending::Done && !some_seed_answered(stores)? {
             facts.exit = Exit::Failure;
-            for sentence in self.seed_troubles(stores, seeds)? {
+            for sentence in self.seed_troubles(stores)? {
                 eprintln!("lycosa: {sentence}");
             }
         }
@@ -330,40 +334,46 @@ impl Run<'_> {
         Ok(Ended { exit: facts.exit, report })
     }
 
-    /// Whether a server has said something about a seed itself. A 5xx or a 429 counts as a page,
-    /// since it was asked for and is archived, but it speaks of the server's health only.
-    fn some_seed_answered(
-        &self,
-        stores: &mut [Box<dyn ShardStore>],
-        seeds: &[CrawlUrl],
-    ) -> anyhow::Result<bool> {
-        for seed in seeds {
-            let shard = usize::from(seed.site().shard(self.held.mark.shards).0);
-            let store = stores.get_mut(shard).context("a shard is missing")?;
-            let last = store.record(seed)?.and_then(|record| record.last);
-            if last.is_some_and(|last| !is_failure(last.answer.status)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Why no seed could be fetched.
-    fn seed_troubles(
-        &self,
-        stores: &mut [Box<dyn ShardStore>],
-        seeds: &[CrawlUrl],
-    ) -> anyhow::Result<Vec<String>> {
+    fn seed_troubles(&self, stores: &mut [Box<dyn ShardStore>]) -> anyhow::Result<Vec<String>> {
+        const SHOWN_MAX: usize = 3;
         let settings = &self.plan.resolved.settings;
+        let mut seeds = Vec::new();
+        for store in &mut *stores {
+            seeds.append(&mut store.seeds(0, SHOWN_MAX)?);
+        }
         let mut sentences = Vec::new();
-        for seed in seeds.iter().take(3) {
-            let told =
-                explain_in(stores, seed, &self.held.mark, settings, seeds, self.clock.now())?;
+        for seed in seeds.iter().take(SHOWN_MAX) {
+            let told = explain_in(stores, seed, &self.held.mark, settings, self.clock.now())?;
             sentences
                 .push(format!("no seed could be fetched: {seed}: {}: {}", told.state, told.why));
         }
         Ok(sentences)
     }
+}
+
+/// Whether a server has said something about a seed itself. A 5xx or a 429 counts as a page, since
+/// it was asked for and is archived, but it speaks of the server's health only.
+fn some_seed_answered(stores: &mut [Box<dyn ShardStore>]) -> anyhow::Result<bool> {
+    /// Seeds read at once: nearly always one of the first has answered.
+    const STEP: usize = 1_024;
+    for store in stores {
+        let mut from = 0;
+        loop {
+            let seeds = store.seeds(from, STEP)?;
+            for seed in &seeds {
+                let last = store.record(seed)?.and_then(|record| record.last);
+                if last.is_some_and(|last| !is_failure(last.answer.status)) {
+                    return Ok(true);
+                }
+            }
+            from += seeds.len() as u64;
+            if seeds.len() < STEP {
+                break;
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Explains a URL from stores at rest.
@@ -372,11 +382,12 @@ pub fn explain_in(
     url: &CrawlUrl,
     mark: &Mark,
     settings: &Settings,
-    seeds: &[CrawlUrl],
     now: Timestamp,
 ) -> anyhow::Result<Explanation> {
     let mut scope = Scope::new(&settings.crawl).map_err(anyhow::Error::msg)?;
-    seeds.iter().for_each(|seed| scope.add_seed(seed));
+    for store in &mut *stores {
+        engine::each_seed(&mut **store, |seed| scope.add_seed(seed))?;
+    }
     let shard = url.site().shard(mark.shards).0;
     let names = wiring::archive_names(mark, settings, shard)?;
     let rules = explain::Rules { scope: &scope, settings, names: &names, now };

@@ -114,10 +114,14 @@ pub async fn preflight(
     if nobody_may_be_visited(settings) {
         return Preflight { needs_contact: true, ..Preflight::default() };
     }
-    let hosts: BTreeSet<HostKey> = seeds.iter().map(CrawlUrl::host_key).collect();
-    let all = hosts.len() <= HOSTS_MAX;
+    let mut hosts = BTreeSet::new();
+    let all = seeds.iter().all(|seed| {
+        let room = hosts.len() < HOSTS_MAX;
+        room.then(|| hosts.insert(seed.host_key()));
+        room || hosts.contains(seed.host())
+    });
     let mut lookups = tokio::task::JoinSet::new();
-    for host in hosts.into_iter().take(HOSTS_MAX) {
+    for host in hosts {
         let resolver = Arc::clone(&resolver);
         lookups.spawn(async move {
             let resolution = resolver.resolve(&host).await;

@@ -61,8 +61,9 @@ pub trait ShardStore: Send {
     /// Every record, in the order of the keys, from where the last call ended.
     fn records(&mut self, cursor: &mut ScanCursor, limit: usize) -> PortResult<Vec<Record>>;
 
-    /// The URLs that were given as seeds, or joined them.
-    fn seeds(&mut self) -> PortResult<Vec<CrawlUrl>>;
+    /// The URLs that were given as seeds, or joined them, in the order in which they came; the
+    /// first of them is number 0.
+    fn seeds(&mut self, from: u64, limit: usize) -> PortResult<Vec<CrawlUrl>>;
 
     /// Committed visits after a position of the log.
     fn visits(&mut self, after: u64, limit: usize) -> PortResult<Vec<VisitLine>>;

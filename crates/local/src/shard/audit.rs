@@ -57,7 +57,7 @@ impl<K: Kv> Shard<K> {
         let queued = self.check_queues(&mut say)?;
         let counters = self.meta.counters;
         let scheduled = self.all_dues()?.values().map(|due| due.len() as u64).sum::<u64>();
-        let listed = meta::seeds(&self.kv)?.len() as u64;
+        let listed = meta::seeds(&self.kv, 0, usize::MAX)?.len() as u64;
         for (what, counter, found) in [
             ("known", counters.known, known),
             ("queued", counters.queued, queued),

@@ -198,13 +198,17 @@ pub(super) fn put_seed(batch: &mut Batch, seq: u64, url: &CrawlUrl) {
     batch.put(Family::Meta, &[SEED, &seq.to_be_bytes()].concat(), url.as_str().as_bytes());
 }
 
-pub(super) fn seeds(kv: &dyn Kv) -> PortResult<Vec<CrawlUrl>> {
+pub(super) fn seeds(kv: &dyn Kv, from: u64, limit: usize) -> PortResult<Vec<CrawlUrl>> {
     let mut urls = Vec::new();
-    each(kv, SEED, |_, text| {
+    let start = [SEED, &from.to_be_bytes()].concat();
+    kv.scan(Family::Meta, &start, after_prefix(SEED).as_deref(), &mut |_, text| {
+        if urls.len() == limit {
+            return Ok(ControlFlow::Break(()));
+        }
         let text = String::from_utf8_lossy(text);
         let url = CrawlUrl::from_canonical(&text);
         urls.push(url.map_err(|error| PortError::corrupt("read a seed", error))?);
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok(urls)
 }

@@ -120,8 +120,8 @@ fn go(
         return dry_run(&dir, &resolved, &seeds, output.json);
     }
     let changes = changes(&dir, &resolved)?;
-    let plan = Plan { dir, resolved, seeds, output, changes, stay: false };
-    super::block_on(crawl::run(plan))
+    let plan = Plan { dir, resolved, output, changes, stay: false };
+    super::block_on(crawl::run(plan, seeds))
 }
 
 /// What differs from the settings of the last run.

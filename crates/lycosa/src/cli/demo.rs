@@ -169,16 +169,10 @@ pub fn run(args: &DemoArgs) -> Outcome {
             spec.hosts
         ));
     }
-    let plan = Plan {
-        dir,
-        resolved,
-        seeds,
-        output: args.speak,
-        changes: Vec::new(),
-        stay: args.serve.is_some(),
-    };
+    let plan =
+        Plan { dir, resolved, output: args.speak, changes: Vec::new(), stay: args.serve.is_some() };
     super::block_on(async {
-        let ended = match Box::pin(crawl::crawl(&plan, &stderr)).await {
+        let ended = match Box::pin(crawl::crawl(&plan, seeds, &stderr)).await {
             Ok(ended) => ended,
             Err(fail) => {
                 if !plan.dir.is_crawl() {

@@ -92,12 +92,8 @@ fn explain_at_rest(dir: &Dir, text: &str) -> Result<Explanation, Fail> {
     let canon = Canon::new(&settings.url);
     let url = canon.parse(text).map_err(Fail::failure)?;
     let mut stores = stores(&held)?;
-    let mut seeds = Vec::new();
-    for store in &mut stores {
-        seeds.append(&mut store.seeds()?);
-    }
     let now = Timestamp::from(std::time::SystemTime::now());
-    Ok(explain_in(&mut stores, &url, &held.mark, settings, &seeds, now)?)
+    Ok(explain_in(&mut stores, &url, &held.mark, settings, now)?)
 }
 
 /// The stores, to look at. Opening one writes: what the last process left is mended first.

@@ -246,7 +246,7 @@ const METADATA_BYTES_MAX: u64 = 64 << 20;
 fn read_links(dir: &Dir, books: &mut [Books], settings: &Settings) -> anyhow::Result<PathBuf> {
     let mut scope = Scope::new(&settings.crawl).map_err(anyhow::Error::msg)?;
     for books in books.iter_mut() {
-        books.store.seeds()?.iter().for_each(|seed| scope.add_seed(seed));
+        engine::each_seed(&mut *books.store, |seed| scope.add_seed(seed))?;
     }
     let path = dir.state().join("rejudge.tmp");
     let mut out = BufWriter::new(File::create(&path).context("begin the list of links")?);

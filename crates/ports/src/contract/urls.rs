@@ -131,9 +131,11 @@ fn seeds_are_listed_once<R: Reopen>(state: &mut R) {
         store.commit(arrive(set([Found { seed: true, ..found(text) }]))).unwrap();
     }
     let want = ["http://b.test/", "http://a.test/", "http://z.test/"].map(url);
-    assert_eq!(store.seeds().unwrap(), want);
+    assert_eq!(store.seeds(0, 9).unwrap(), want);
+    assert_eq!(store.seeds(1, 1).unwrap(), want[1..2]);
+    assert!(store.seeds(3, 9).unwrap().is_empty());
     drop(store);
-    assert_eq!(open(state).0.seeds().unwrap(), want);
+    assert_eq!(open(state).0.seeds(0, 9).unwrap(), want);
 }
 
 fn records_are_read_in_steps<R: Reopen>(state: &mut R) {
