@@ -8,6 +8,7 @@
 //! The queue is bounded; whoever finds it full waits. The keeper itself waits for nobody: an owner
 //! has at most one job of a kind under way, so there is always room for its answers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ports::shard_store::{Grant, Letter, RefillWant, Refilled, WaitingHost, Woken};
@@ -85,7 +86,34 @@ struct Desk {
     /// Until they are closed.
     books: Option<Books>,
     robots: RobotsSettings,
+    letters: LettersKept,
     answers: mpsc::Sender<PortResult<Reply>>,
+}
+
+/// What a desk is made of.
+pub type DeskParts = (Books, RobotsSettings, LettersKept);
+
+/// Whether letters are kept by their senders although they were delivered. One that was kept is
+/// deleted with the next, or sent again and known; see [`ports::ShardStore::letters`].
+#[derive(Debug, Clone, Default)]
+pub struct LettersKept(Arc<AtomicBool>);
+
+impl LettersKept {
+    /// Until what is returned is dropped.
+    pub fn keep(&self) -> impl Drop + use<> {
+        struct Kept(Arc<AtomicBool>);
+        impl Drop for Kept {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::SeqCst);
+            }
+        }
+        self.0.store(true, Ordering::SeqCst);
+        Kept(Arc::clone(&self.0))
+    }
+
+    fn are_kept(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
 }
 
 impl std::fmt::Debug for KeeperHandle {
@@ -98,13 +126,12 @@ impl KeeperHandle {
     /// A keeper with a thread of its own.
     pub fn spawn(
         shard: ShardId,
-        books: Books,
-        robots: RobotsSettings,
+        (books, robots, letters): DeskParts,
         shards: u16,
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
         let (answers, replies) = mpsc::channel(answers_max(shards));
         let (orders, mut inbox) = mpsc::channel(JOBS_MAX);
-        let mut desk = Desk { books: Some(books), robots, answers };
+        let mut desk = Desk { books: Some(books), robots, letters, answers };
         std::thread::Builder::new()
             .name(format!("store-{shard}"))
             .spawn(move || {
@@ -120,12 +147,11 @@ impl KeeperHandle {
 
     /// A keeper that works where it is called; for virtual time.
     pub fn inline(
-        books: Books,
-        robots: RobotsSettings,
+        (books, robots, letters): DeskParts,
         shards: u16,
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
         let (answers, replies) = mpsc::channel(answers_max(shards));
-        let desk = Mutex::new(Desk { books: Some(books), robots, answers });
+        let desk = Mutex::new(Desk { books: Some(books), robots, letters, answers });
         (Self(Arc::new(Way::Inline { desk })), replies)
     }
 
@@ -204,7 +230,9 @@ impl Desk {
                 Reply::Letters { to, letters: store.letters(to, after, limit)? }
             }
             Job::Delivered { to, upto } => {
-                store.delivered(to, upto)?;
+                if !self.letters.are_kept() {
+                    store.delivered(to, upto)?;
+                }
                 Reply::Delivered { to }
             }
             Job::Revise(mut revision) => {

@@ -19,12 +19,13 @@ pub mod roles;
 pub mod stages;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use frontier::{Addresses, Frontier, FrontierOptions, Scope, Sizes};
 use ports::shard_store::{
-    Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, Tally,
+    Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, StoreCopy, Tally,
 };
 use ports::{Clock, Fetcher, PortError, PortResult, Resolver, ShardStore};
 use thiserror::Error;
@@ -37,6 +38,7 @@ pub use clock::SteadyClock;
 pub use ctx::{Ctx, EngineOptions};
 pub use events::Events;
 pub use keeper::KeeperHandle;
+use keeper::LettersKept;
 pub use limits::Limits;
 pub use pool::Pool;
 pub use robots_book::{RobotsBook, RobotsSettings};
@@ -268,6 +270,7 @@ pub struct Ended {
 pub struct Steering {
     control: mpsc::Sender<Ending>,
     owners: Vec<mpsc::Sender<Note>>,
+    letters: LettersKept,
     pub ctx: Arc<Ctx>,
     pub limits: Arc<Limits>,
 }
@@ -277,6 +280,23 @@ impl Steering {
     pub async fn stop(&self, ending: Ending) {
         // A run that is over needs no telling.
         let _ = self.control.send(ending).await;
+    }
+
+    /// Begins a copy of every shard's store, each in a folder of its own. Together they are one
+    /// moment of the crawl. None if it is about to end.
+    pub async fn copy(
+        &self,
+        folder: impl Fn(usize) -> PathBuf,
+    ) -> Option<Vec<PortResult<StoreCopy>>> {
+        // A letter that its sender has forgotten must be in the copy of its receiver, whichever is
+        // made first: so none is forgotten meanwhile.
+        let _kept = self.letters.keep();
+        let mut copies = Vec::new();
+        for (shard, keeper) in self.ctx.keepers.iter().enumerate() {
+            let folder = folder(shard);
+            copies.push(keeper.ask(move |books| books.store.copy(&folder)).await?);
+        }
+        Some(copies)
     }
 
     /// Changes records while the crawl goes on; see [`ports::ShardStore::revise`]. `judge` is made
@@ -322,6 +342,7 @@ impl Engine {
         let mut scope = parts.scope;
         opened.each_seed(|seed| scope.add_seed(seed))?;
         let limits = Limits::new(options.max_pages, opened.tally.get("pages"), options.max_bytes);
+        let letters = LettersKept::default();
         let mut keepers = Vec::new();
         let mut replies = Vec::new();
         let mut archive_bytes = Vec::new();
@@ -331,11 +352,11 @@ impl Engine {
             limits.archived(bytes.max(books.store.tally().get(ARCHIVE_BYTES)));
             archive_bytes.push(bytes);
             let shard = ShardId(u16::try_from(n).expect("shards are counted in a u16"));
-            let robots = options.robots.clone();
+            let desk = (books, options.robots.clone(), letters.clone());
             let (keeper, answers) = if parts.threads {
-                KeeperHandle::spawn(shard, books, robots, options.shards)
+                KeeperHandle::spawn(shard, desk, options.shards)
             } else {
-                KeeperHandle::inline(books, robots, options.shards)
+                KeeperHandle::inline(desk, options.shards)
             };
             keepers.push(keeper);
             replies.push(answers);
@@ -390,7 +411,8 @@ impl Engine {
             })
             .collect();
         let (control_to, control) = mpsc::channel(8);
-        let steering = Steering { control: control_to, owners: notes.clone(), ctx, limits };
+        let steering =
+            Steering { control: control_to, owners: notes.clone(), letters, ctx, limits };
         Ok(Self { owners, notes, control, steering })
     }
 

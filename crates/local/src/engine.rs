@@ -87,6 +87,11 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
+    /// For a database that is only written once.
+    #[cfg(feature = "fjall")]
+    pub(crate) const SMALL: Self =
+        Self { cache_bytes_max: 4 << 20, memtable_bytes_max: 16 << 20, threads: 1, readers: 1 };
+
     /// The part of one of so many databases.
     #[cfg(feature = "fjall")]
     fn divided(self, databases: usize) -> Self {
@@ -97,6 +102,11 @@ impl EngineSettings {
             ..self
         }
     }
+}
+
+/// Where the state of a shard lies.
+pub fn shard_folder(state: &Path, shard: u16) -> PathBuf {
+    state.join(format!("shard-{shard:02}"))
 }
 
 /// Opens the states of a process's shards in folders of `state`, or begins them there. `limits`
@@ -115,7 +125,7 @@ pub fn open_shards(
         let cause = format!("this lycosa was built without {engine}");
         return Err(PortError::new(PortErrorKind::Version, "open the state", cause));
     }
-    let folders = shards.iter().map(|shard| state.join(format!("shard-{:02}", shard.shard.0)));
+    let folders = shards.iter().map(|shard| shard_folder(state, shard.shard.0));
     let folders: Vec<PathBuf> = folders.collect();
     folders.iter().try_for_each(|folder| mark(folder, engine))?;
     let stores = open_all(&folders, engine, shards, limits)?;
@@ -160,7 +170,7 @@ fn open_each<K: crate::Kv + 'static>(
 }
 
 /// Writes the engine's name into a new folder, or compares it.
-fn mark(folder: &Path, engine: Engine) -> PortResult<()> {
+pub(crate) fn mark(folder: &Path, engine: Engine) -> PortResult<()> {
     let path = folder.join(MARK);
     if folder.join(UNFINISHED).exists() {
         // Nothing was ever committed here: that begins when all shards are open.
@@ -184,7 +194,7 @@ fn mark(folder: &Path, engine: Engine) -> PortResult<()> {
 }
 
 /// Everything is made. Durable, because what is committed from now on must not be cleared.
-fn finish(folder: &Path) -> PortResult<()> {
+pub(crate) fn finish(folder: &Path) -> PortResult<()> {
     if !folder.join(UNFINISHED).exists() {
         return Ok(());
     }

@@ -11,10 +11,14 @@ use std::{fmt, io};
 
 use ::fjall::compaction::Leveled;
 use ::fjall::config::{BlockSizePolicy, CompressionPolicy};
-use ::fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode};
+use ::fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode,
+    Readable as _,
+};
+use ports::shard_store::CopyJob;
 use ports::{PortError, PortErrorKind, PortResult};
 
-use crate::engine::EngineSettings;
+use crate::engine::{self, Engine, EngineSettings};
 use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, ValueFn};
 use crate::readers::read_runs;
 use crate::side;
@@ -235,5 +239,28 @@ impl Kv for FjallKv {
 
     fn load_side(&self, name: &str, at: u64) -> PortResult<Option<Box<dyn io::Read + '_>>> {
         side::load(&self.folder, name, at)
+    }
+
+    fn copy(&self, folder: &Path, sides: &'static [&'static str]) -> PortResult<CopyJob> {
+        let snapshot = self.database.snapshot();
+        let families = self.families.clone();
+        let (from, folder) = (self.folder.clone(), folder.to_owned());
+        Ok(Box::new(move || {
+            engine::mark(&folder, Engine::Fjall)?;
+            let say = |error| translate("copy the state", &folder, error);
+            let mut copy = Self::open(&folder, EngineSettings::SMALL)?;
+            for (rows, new) in families.iter().zip(&copy.families) {
+                // In the order of their keys, so files can be written one after the other.
+                let mut writer = new.start_ingestion().map_err(say)?;
+                for row in snapshot.iter(rows) {
+                    let (key, value) = row.into_inner().map_err(say)?;
+                    writer.write(key, value).map_err(say)?;
+                }
+                writer.finish().map_err(say)?;
+            }
+            copy.sync()?;
+            sides.iter().try_for_each(|name| side::copy(&from, &folder, name))?;
+            engine::finish(&folder)
+        }))
     }
 }

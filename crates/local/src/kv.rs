@@ -5,14 +5,17 @@
 //! engines ([`crate::memory`], `fjall`, `rocks`) only translate.
 //!
 //! Always: batches become durable in the order of their commits, so what survives a crash is a
-//! prefix of them. There is one writer, so no snapshot is needed to read what was written.
+//! prefix of them. There is one writer, so no snapshot is needed to read what was written; only a
+//! copy, which takes its time, is made of one.
 //!
 //! Not here, because nothing needs it yet: incremental checkpoints for a shard's failover. RocksDB
 //! has them; they come with the fleet.
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 
+use ports::shard_store::CopyJob;
 use ports::{PortResult, codec};
 use serde::Serialize;
 
@@ -60,6 +63,10 @@ pub trait Kv: Send {
 
     /// Opens a file beside the database for reading from `at` on, if it is there.
     fn load_side(&self, name: &str, at: u64) -> PortResult<Option<Box<dyn io::Read + '_>>>;
+
+    /// Begins a copy of all rows as they are now, in a folder that is not there yet. The job makes
+    /// it whole, and copies these side files as they are then.
+    fn copy(&self, folder: &Path, sides: &'static [&'static str]) -> PortResult<CopyJob>;
 }
 
 /// Gets the value of a key that is there.

@@ -7,13 +7,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use ports::shard_store::CopyJob;
 use ports::{PortError, PortErrorKind, PortResult};
+use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Error,
     ErrorKind, LogLevel, Options, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 
-use crate::engine::EngineSettings;
+use crate::engine::{self, Engine, EngineSettings};
 use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, ValueFn};
 use crate::readers::read_runs;
 use crate::side;
@@ -248,5 +250,18 @@ impl Kv for RocksKv {
 
     fn load_side(&self, name: &str, at: u64) -> PortResult<Option<Box<dyn io::Read + '_>>> {
         side::load(&self.folder, name, at)
+    }
+
+    fn copy(&self, folder: &Path, sides: &'static [&'static str]) -> PortResult<CopyJob> {
+        // Files never change once they are written, so the copy begins as links to them.
+        let say = |error: Error| translate("copy the state", folder, &error);
+        let point = Checkpoint::new(&self.db).map_err(say)?;
+        point.create_checkpoint(folder).map_err(say)?;
+        let (from, folder) = (self.folder.clone(), folder.to_owned());
+        Ok(Box::new(move || {
+            sides.iter().try_for_each(|name| side::copy(&from, &folder, name))?;
+            engine::mark(&folder, Engine::Rocksdb)?;
+            engine::finish(&folder)
+        }))
     }
 }

@@ -31,12 +31,13 @@ mod visits;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use foldhash::fast::FixedState;
 use lru::LruCache;
 use ports::shard_store::{
     CommitBatch, Committed, Counts, Grant, HostRow, Judge, Letter, Recovery, RefillWant, Refilled,
-    Revised, ScanCursor, SeenFacts, Tally, VisitLine, WaitingHost, Woken,
+    Revised, ScanCursor, SeenFacts, StoreCopy, Tally, VisitLine, WaitingHost, Woken,
 };
 use ports::{PortResult, RobotsEntry, ShardStore, codec, failpoint};
 use types::record::RetryPolicy;
@@ -299,6 +300,11 @@ impl<K: Kv> ShardStore for Shard<K> {
         judge: &mut Judge<'_>,
     ) -> PortResult<Revised> {
         self.revise_records(cursor, limit, judge)
+    }
+
+    fn copy(&mut self, folder: &Path) -> PortResult<StoreCopy> {
+        let job = self.kv.copy(folder, &[PRINTS_FILE])?;
+        Ok(StoreCopy { job, archive_end: self.meta.archive_end })
     }
 
     fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>> {

@@ -55,6 +55,17 @@ pub(crate) fn append(folder: &Path, name: &str, at: u64, bytes: &[u8]) -> PortRe
     if made { sync_folder(folder) } else { Ok(()) }
 }
 
+/// Copies a file to another folder, if it is there.
+#[cfg(any(feature = "fjall", feature = "rocksdb"))]
+pub(crate) fn copy(from: &Path, to: &Path, name: &str) -> PortResult<()> {
+    let path = from.join(name);
+    match File::open(&path) {
+        Ok(mut file) => save(to, name, &mut |out| io::copy(&mut file, out).map(drop)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(failed("read", &path, &error)),
+    }
+}
+
 pub(crate) fn remove(folder: &Path, name: &str) -> PortResult<()> {
     let path = folder.join(name);
     match fs::remove_file(&path) {

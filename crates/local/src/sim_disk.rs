@@ -193,6 +193,17 @@ impl State {
         Ok(())
     }
 
+    /// Another database with the same rows and files, all of it synced.
+    pub(crate) fn copy_database(&mut self, name: &str, to: &str) {
+        let from = self.database(name);
+        let copy = Database {
+            families: from.families.clone(),
+            sides: from.sides.clone(),
+            ..Database::default()
+        };
+        self.databases.insert(to.to_owned(), copy);
+    }
+
     pub(crate) fn open_database(&mut self, name: &str) -> PortResult<u64> {
         self.alive(self.life)?;
         let life = self.life;

@@ -3,6 +3,7 @@
 //! One variant a command, one file each below. Commands that later versions bring are known by
 //! name, so that they fail with a sentence and not with a guess.
 
+mod backup;
 mod config;
 mod crawl;
 mod demo;
@@ -42,6 +43,8 @@ enum Command {
     Explain(look::ExplainArgs),
     /// List, retry or drop the URLs that failed too often
     Dlq(dlq::DlqArgs),
+    /// Save a crawl in a new folder, also while it runs
+    Backup(backup::BackupArgs),
     /// Visit one URL politely and show what came back
     Fetch(Box<fetch::FetchArgs>),
     /// Crawl a simulated web for a minute, to see how it goes
@@ -80,6 +83,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Status(args) => look::status(&args),
         Command::Explain(args) => look::explain(&args),
         Command::Dlq(args) => dlq::run(&args),
+        Command::Backup(args) => backup::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Simweb(args) => demo::serve(&args),

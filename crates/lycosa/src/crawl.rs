@@ -206,7 +206,7 @@ impl Run<'_> {
                 threads: true,
             },
         )?;
-        let live = Live::new(engine.steering(), settings, &self.held.mark, pages_before);
+        let live = Live::new(engine.steering(), self.held, settings, pages_before);
         let live = Arc::new(live);
         let (companions, serving) = self.accompany(&live, listener)?;
         let started = self.clock.now();

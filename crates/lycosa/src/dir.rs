@@ -96,7 +96,7 @@ impl Dir {
         self.root.join("reports").join("skipped.jsonl")
     }
 
-    fn mark_file(&self) -> PathBuf {
+    pub fn mark_file(&self) -> PathBuf {
         self.state().join("crawl.json")
     }
 

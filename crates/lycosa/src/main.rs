@@ -3,6 +3,7 @@
 //! `settings` puts values together, `wiring` turns them into ports, `cli` has a file a command.
 //! Data goes to stdout, everything else to stderr; `exit` has the numbers.
 
+mod backup;
 mod cli;
 mod crawl;
 mod dir;

@@ -8,6 +8,7 @@
 //! must be the one who writes it down.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
@@ -20,6 +21,22 @@ use types::{
 use crate::archive::ArchiveEnd;
 use crate::error::PortResult;
 use crate::robots_entry::RobotsEntry;
+
+/// The rest of a copy that was begun; takes its time, on any thread.
+pub type CopyJob = Box<dyn FnOnce() -> PortResult<()> + Send>;
+
+/// A copy of a store that was begun.
+pub struct StoreCopy {
+    pub job: CopyJob,
+    /// Where the archive ends for it.
+    pub archive_end: Option<ArchiveEnd>,
+}
+
+impl std::fmt::Debug for StoreCopy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreCopy").field("archive_end", &self.archive_end).finish_non_exhaustive()
+    }
+}
 
 pub trait ShardStore: Send {
     /// Settles what the last run left open: noted grants without an outcome are lost leases.
@@ -82,6 +99,10 @@ pub trait ShardStore: Send {
     ) -> PortResult<Revised>;
 
     /// A small value of the crawl's own, such as the fingerprint of its settings.
+    /// Begins a copy in `folder`, which is not there yet. It will hold what is committed now, as if
+    /// the process had died at this moment, whatever this store does while the job is under way.
+    fn copy(&mut self, folder: &Path) -> PortResult<StoreCopy>;
+
     fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>>;
 
     fn set_note(&mut self, name: &str, value: &[u8]) -> PortResult<()>;

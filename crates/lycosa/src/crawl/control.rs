@@ -1,7 +1,7 @@
 //! How does another process ask a running crawl?
 //!
 //! Over `state/control.sock`, a Unix socket that only its owner may open: one JSON line in, one
-//! out. `status`, `explain` and `dlq` use it when the directory is in use.
+//! out. `status`, `explain`, `dlq` and `backup` use it when the directory is in use.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 
 use super::Live;
+use crate::backup::Saved;
 use crate::dir::Dir;
 use crate::dlq::{Deed, Filter, Page};
 use crate::explain::Explanation;
@@ -39,13 +40,17 @@ pub enum Ask {
         deed: Deed,
         filter: Filter,
     },
+    /// All of it is to be saved in a new folder.
+    Backup {
+        dest: PathBuf,
+    },
 }
 
 impl Ask {
-    /// How long its answer may take. A walk over all records takes as long as it takes; the
-    /// engine lets only a few of them wait.
+    /// How long its answer may take. A walk over all records takes as long as it takes, and so does
+    /// a copy of them; only a few of the one are let wait, and one of the other.
     fn patience(&self) -> Option<Duration> {
-        (!matches!(self, Self::Revise { .. })).then_some(PATIENCE)
+        (!matches!(self, Self::Revise { .. } | Self::Backup { .. })).then_some(PATIENCE)
     }
 }
 
@@ -57,6 +62,7 @@ pub enum Answer {
     /// None when there is no such shard.
     DeadLetters(Option<Page>),
     Revised(u64),
+    Saved(Saved),
     Error(String),
 }
 
@@ -146,6 +152,7 @@ async fn answer(ask: Ask, live: &Live) -> Answer {
             live.dead_letters(&filter, shard, after).await.map(Answer::DeadLetters)
         }
         Ask::Revise { deed, filter } => live.revise(deed, &filter).await.map(Answer::Revised),
+        Ask::Backup { dest } => live.backup(dest).await.map(Answer::Saved),
     };
     told.unwrap_or_else(Answer::Error)
 }

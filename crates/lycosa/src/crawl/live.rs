@@ -3,14 +3,17 @@
 //! What the control socket, the metrics server, the progress line and the watchers share: the
 //! engine's steering, and the settings and times of this run.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use engine::Steering;
 use ports::Clock as _;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::dir::Mark;
+use crate::backup::{Backup, Saved};
+use crate::dir::{Dir, HeldDir, Mark};
 use crate::dlq::{self, Deed, Filter, Page};
 use crate::explain::{self, Explanation};
 use crate::settings::Settings;
@@ -24,22 +27,27 @@ const TOO_BUSY: &str = "the crawl is about to end, or others ask the same of it;
 #[derive(Debug)]
 pub struct Live {
     pub steering: Steering,
+    dir: Dir,
     settings: Settings,
     mark: Mark,
     started: Instant,
     pages_before: u64,
     paused: AtomicBool,
+    /// Held while a backup is made.
+    backup: Mutex<()>,
 }
 
 impl Live {
-    pub fn new(steering: Steering, settings: &Settings, mark: &Mark, pages_before: u64) -> Self {
+    pub fn new(steering: Steering, held: &HeldDir, settings: &Settings, pages_before: u64) -> Self {
         Self {
             steering,
+            dir: held.dir.clone(),
             settings: settings.clone(),
-            mark: mark.clone(),
+            mark: held.mark.clone(),
             started: Instant::now(),
             pages_before,
             paused: AtomicBool::new(false),
+            backup: Mutex::new(()),
         }
     }
 
@@ -106,6 +114,16 @@ impl Live {
             Box::new(move |record| deed.judge(&filter, record))
         };
         Ok(self.steering.revise(judge).await.ok_or(TOO_BUSY)?)
+    }
+
+    /// Saves everything in a new folder while the crawl goes on.
+    pub async fn backup(&self, dest: PathBuf) -> Result<Saved, String> {
+        let _alone = self.backup.try_lock().map_err(|_| "another backup is being made")?;
+        let say = |error: anyhow::Error| format!("{error:#}");
+        let backup = Backup::begin(&self.dir, &dest).map_err(|fail| say(fail.error))?;
+        let copies = self.steering.copy(|shard| backup.shard(shard)).await.ok_or(ABOUT_TO_END)?;
+        let finished = tokio::task::spawn_blocking(move || backup.finish(copies)).await;
+        finished.map_err(|error| error.to_string())?.map_err(say)
     }
 
     /// Explains a URL, as somebody typed it.
