@@ -4,10 +4,13 @@
 //! of the crawler's process alone, its memory, its state. What was fetched is counted in the web's
 //! own journal. `crawl` goes as fast as it can, beside two limits: the same pages fetched and
 //! dropped, and fetched and looked through for links. `polite` keeps the usual pauses and asks how
-//! much of the possible rate was reached. `frontier` fills a store with a hundred million URLs.
+//! much of the possible rate was reached. `frontier` fills a store with a hundred million URLs,
+//! `hosts` asks what many hosts cost, `soak` whether anything grows in an hour.
 
 mod frontier;
+mod hosts;
 mod measure;
+mod soak;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +25,7 @@ use crate::args::{Args, usage};
 use crate::repo::{self, Repo};
 use measure::Cost;
 
+const BENCHES: &str = "crawl, polite, frontier, hosts or soak";
 const HOSTS: u64 = 2_000;
 const PAGES: u64 = 60_000;
 /// How long `polite` runs, and what is left out of its count while all hosts wake up.
@@ -32,8 +36,11 @@ const TIME_LIMIT_EXIT: i32 = 15;
 
 pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     let which = args.word();
-    if which.as_deref() == Some("frontier") {
-        return frontier::run(repo, args);
+    match which.as_deref() {
+        Some("frontier") => return frontier::run(repo, args),
+        Some("hosts") => return hosts::run(repo, args),
+        Some("soak") => return soak::run(repo, args),
+        _ => {}
     }
     let hosts = args.number("--hosts")?.unwrap_or(HOSTS);
     match which.as_deref() {
@@ -50,17 +57,15 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
             }
             polite(&Bench::prepare(repo)?, hosts, seconds)
         }
-        Some(other) => {
-            Err(usage(format!("there is no bench `{other}`; try crawl, polite or frontier")))
-        }
-        None => Err(usage("which bench? crawl, polite or frontier")),
+        Some(other) => Err(usage(format!("there is no bench `{other}`; try {BENCHES}"))),
+        None => Err(usage(format!("which bench? {BENCHES}"))),
     }
 }
 
 fn crawl(bench: &Bench, hosts: u64, pages: u64) -> Result<()> {
     let (hosts, pages) = (hosts.to_string(), pages.to_string());
     let world = ["--hosts", &hosts, "--pages", &pages, "--links", "40", "--https", "0"];
-    let web = bench.serve(&world)?;
+    let web = bench.serve(&world, HOSTS)?;
     let mut command = bench.crawler(&web, 1)?;
     // The tree of the simulated web is deeper than a crawl goes by default.
     command.args(["--delay", "0s", "--ip-delay", "0s", "--depth", "1000"]);
@@ -72,7 +77,7 @@ fn crawl(bench: &Bench, hosts: u64, pages: u64) -> Result<()> {
 
     // The same web again, on the same port: the URLs name it.
     let port = entries.first().context("the crawl has fetched nothing")?.port.to_string();
-    let web = bench.serve(&[&world[..], &["--http-port", &port]].concat())?;
+    let web = bench.serve(&[&world[..], &["--http-port", &port]].concat(), HOSTS)?;
     let list = bench.folder.join("urls.txt");
     repo::write(&list, &(urls.join("\n") + "\n"))?;
     let limits = bench.target.join("release/examples/limits");
@@ -103,8 +108,8 @@ fn crawl(bench: &Bench, hosts: u64, pages: u64) -> Result<()> {
 
 fn polite(bench: &Bench, hosts: u64, seconds: u64) -> Result<()> {
     let count = hosts.to_string();
-    let web =
-        bench.serve(&["--hosts", &count, "--endless", "--https", "0", "--robots-rules", "0"])?;
+    let web = bench
+        .serve(&["--hosts", &count, "--endless", "--https", "0", "--robots-rules", "0"], HOSTS)?;
     let mut command = bench.crawler(&web, hosts)?;
     command.args(["--time-limit", &format!("{seconds}s")]);
     let cost = bench.measure("polite crawl", &mut command, TIME_LIMIT_EXIT)?;
@@ -184,11 +189,11 @@ impl Bench {
         Ok(Self { target: repo.target.clone(), folder })
     }
 
-    fn serve(&self, world: &[&str]) -> Result<SimWeb> {
+    fn serve(&self, world: &[&str], seeds: u64) -> Result<SimWeb> {
         let journal = self.folder.join("journal.jsonl");
         let mut command = Command::new(self.target.join("release/simweb"));
         command.arg("serve").args(world).arg("--journal").arg(&journal);
-        command.arg("--ca-dir").arg(&self.folder).args(["--seeds", &HOSTS.to_string()]);
+        command.arg("--ca-dir").arg(&self.folder).args(["--seeds", &seeds.to_string()]);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -242,13 +247,23 @@ struct SimWeb {
 impl SimWeb {
     /// Ends it, and reads its journal.
     fn stop(mut self) -> Result<Vec<Entry>> {
+        self.end()?;
+        read_journal(&self.journal)
+    }
+
+    /// Ends it. Its journal may be too long to be read.
+    fn stop_unread(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
         // It serves until its standard input ends.
         drop(self.child.stdin.take());
         let status = self.child.wait().context("end the simulated web")?;
         if !status.success() {
             bail!("the simulated web ended with {status}");
         }
-        read_journal(&self.journal)
+        Ok(())
     }
 }
 

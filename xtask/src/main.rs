@@ -54,6 +54,10 @@ The chores of lycosa: cargo xtask CHORE
   bench frontier [--urls N] [--hosts N] [--memory-mb N] [--rocksdb]
                            a store filled with 100 million URLs in 2 GB of memory (hours; 5 million
                            are minutes), killed and opened again; and the cost of a lease
+  bench hosts [--hosts N] [--seeds N]
+                           what a request costs among 100,000 hosts, and the memory of a crawl with
+                           a million of them
+  bench soak [--minutes N] an hour at full speed: memory, files and threads must stay as they are
   help                     this
 ";
 
