@@ -96,6 +96,7 @@ fn watch(child: &mut Child) -> Result<Vec<Look>> {
                 looks.push(look);
             }
         }
+        // Another process is at work; it is looked at now and then.
         std::thread::sleep(Duration::from_millis(200));
     }
 }
