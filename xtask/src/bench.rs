@@ -214,8 +214,12 @@ impl Bench {
         let text: String = urls.flat_map(|url| [url, "\n"]).collect();
         repo::write(&list, &text)?;
         let dns = web.ready["dns"].as_str().context("the web names no DNS")?;
+        let crawl = self.folder.join("crawl");
+        if crawl.exists() {
+            fs::remove_dir_all(&crawl).context("clear the crawl before")?;
+        }
         let mut command = Command::new(self.target.join("release/lycosa"));
-        command.arg("crawl").arg("-l").arg(&list).arg("-o").arg(self.folder.join("crawl"));
+        command.arg("crawl").arg("-l").arg(&list).arg("-o").arg(crawl);
         command.args(["--scope", "any", "--allow-net", "127.0.0.0/8", "--dns", dns, "--quiet"]);
         Ok(command)
     }
