@@ -63,16 +63,6 @@ impl Backup {
 
     /// Copies what the shards have begun, and everything else. Takes its time.
     pub fn finish(self, shards: Vec<PortResult<StoreCopy>>) -> anyhow::Result<Saved> {
-        let finished = self.copy_all(shards);
-        if finished.is_err()
-            && let Err(error) = remove(&self.draft)
-        {
-            tracing::warn!(%error, "half a backup is left in {}", self.draft.display());
-        }
-        finished
-    }
-
-    fn copy_all(&self, shards: Vec<PortResult<StoreCopy>>) -> anyhow::Result<Saved> {
         let mut saved = Saved { shards: shards.len(), ..Saved::default() };
         // Nothing will be written to the files before those with the ends, nor cut from them.
         let mut complete = Vec::new();
@@ -94,6 +84,15 @@ impl Backup {
         File::open(folder).and_then(|folder| folder.sync_all()).context("sync the backup")?;
         saved.backup.clone_from(&self.dest);
         Ok(saved)
+    }
+}
+
+impl Drop for Backup {
+    /// What did not get its final name is half a backup, whatever was in its way.
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.draft) {
+            tracing::warn!(%error, "half a backup is left in {}", self.draft.display());
+        }
     }
 }
 
@@ -231,5 +230,9 @@ mod tests {
         assert!(says(&root).contains("is there already"));
         assert!(says(&root.join("copy")).contains("inside of the crawl"));
         assert!(says(&folder.path().join("no/copy")).contains("cannot make"));
+        let backup = Backup::begin(&dir, &folder.path().join("copy")).unwrap();
+        assert!(folder.path().join("copy.partial").exists());
+        drop(backup);
+        assert!(!folder.path().join("copy.partial").exists(), "nothing came of it");
     }
 }

@@ -380,8 +380,10 @@ impl<K: Kv> Shard<K> {
     /// The batch is written: what was staged for its hosts is the truth.
     pub(super) fn keep_heads(&mut self, hosts: &mut Hosts<'_>) {
         for slot in &mut hosts.slots {
-            if let Some(heads) = slot.heads.take() {
-                self.heads.put(slot.name.into(), heads);
+            let Some(heads) = slot.heads.take() else { continue };
+            match self.heads.get_mut(slot.name) {
+                Some(kept) => *kept = heads,
+                None => drop(self.heads.put(slot.name.into(), heads)),
             }
         }
     }
