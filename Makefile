@@ -10,8 +10,8 @@ test:            ## format, lints, tests, tidy: exactly what CI runs
 test-all:        ## the same with the RocksDB engine (13 minutes of C++ the first time)
 	cargo xtask ci --rocksdb
 
-build:           ## the binary: target/release/lycosa
-	cargo build --release --package lycosa
+build:           ## the binary as it is handed out: target/dist/lycosa
+	cargo build --profile dist --package lycosa
 
 clean:           ## our own artefacts; what others wrote stays built
 	cargo clean --workspace

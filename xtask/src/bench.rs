@@ -80,7 +80,7 @@ fn crawl(bench: &Bench, hosts: u64, pages: u64) -> Result<()> {
     let web = bench.serve(&[&world[..], &["--http-port", &port]].concat(), HOSTS)?;
     let list = bench.folder.join("urls.txt");
     repo::write(&list, &(urls.join("\n") + "\n"))?;
-    let limits = bench.target.join("release/examples/limits");
+    let limits = bench.target.join(PROFILE).join("examples/limits");
     let limit = |what: &str, mode: &str| {
         let input = fs::File::open(&list).context("open the list of URLs")?;
         bench.measure(what, Command::new(&limits).arg(mode).stdin(input), 0)
@@ -169,6 +169,9 @@ impl Pace {
     }
 }
 
+/// The binary as it is handed out.
+const PROFILE: &str = "dist";
+
 /// Binaries, and a folder for what they write.
 struct Bench {
     target: PathBuf,
@@ -179,7 +182,17 @@ impl Bench {
     fn prepare(repo: &Repo) -> Result<Self> {
         // In one go: features of dependencies are the same for all, and built once.
         let mut build = repo.cargo();
-        build.args(["build", "--release", "-p", "lycosa", "-p", "lycosa-simweb", "-p", "xtask"]);
+        build.args([
+            "build",
+            "--profile",
+            PROFILE,
+            "-p",
+            "lycosa",
+            "-p",
+            "lycosa-simweb",
+            "-p",
+            "xtask",
+        ]);
         repo::run(build.args(["--bins", "--example", "limits"]))?;
         let folder = repo.target.join("bench");
         if folder.exists() {
@@ -191,7 +204,7 @@ impl Bench {
 
     fn serve(&self, world: &[&str], seeds: u64) -> Result<SimWeb> {
         let journal = self.folder.join("journal.jsonl");
-        let mut command = Command::new(self.target.join("release/simweb"));
+        let mut command = Command::new(self.target.join(PROFILE).join("simweb"));
         command.arg("serve").args(world).arg("--journal").arg(&journal);
         command.arg("--ca-dir").arg(&self.folder).args(["--seeds", &seeds.to_string()]);
         let mut child = command
@@ -218,7 +231,7 @@ impl Bench {
         if crawl.exists() {
             fs::remove_dir_all(&crawl).context("clear the crawl before")?;
         }
-        let mut command = Command::new(self.target.join("release/lycosa"));
+        let mut command = Command::new(self.target.join(PROFILE).join("lycosa"));
         command.arg("crawl").arg("-l").arg(&list).arg("-o").arg(crawl);
         command.args(["--scope", "any", "--allow-net", "127.0.0.0/8", "--dns", dns, "--quiet"]);
         Ok(command)

@@ -90,7 +90,7 @@ pub(crate) fn parse(bytes: &[u8]) -> (Fields, Untidy) {
 
 /// Appends a header line, or refuses a value that would not stay on it.
 pub(crate) fn push_header(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Error> {
-    if !is_token(name) || value.bytes().any(is_unsafe) {
+    if !is_token(name) || !all(value, |byte| !is_unsafe(byte)) {
         return Err(Error::UnsafeValue { field: name.to_owned() });
     }
     push_line(out, name, value);
@@ -117,7 +117,7 @@ impl WarcFields {
             let part = |char: char| if is_token_char(char) { char } else { '_' };
             Cow::Owned(std::iter::once('_').chain(name.chars().map(part)).collect::<String>())
         };
-        push_line(&mut self.0, &name, &escape(value, |char| !char.is_ascii_control()));
+        push_line(&mut self.0, &name, &escape(value, |byte| !byte.is_ascii_control()));
         self
     }
 
@@ -136,27 +136,34 @@ impl WarcFields {
 /// A URI as RFC 3986 wants it: all that is not printable ASCII is percent-encoded, so a line end
 /// or a space cannot get through either.
 pub(crate) fn escape_uri(uri: &str) -> Cow<'_, str> {
-    escape(uri, |char| char.is_ascii_graphic())
+    escape(uri, |byte| byte.is_ascii_graphic())
 }
 
-fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if text.chars().all(&keep) {
+/// `keep` keeps all bytes of a character or none.
+fn escape(text: &str, keep: impl Fn(u8) -> bool) -> Cow<'_, str> {
+    if all(text, &keep) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
-    let mut utf8 = [0; 4];
     for char in text.chars() {
-        if keep(char) {
+        let mut utf8 = [0; 4];
+        let bytes = char.encode_utf8(&mut utf8).as_bytes();
+        if bytes.iter().all(|byte| keep(*byte)) {
             out.push(char);
             continue;
         }
-        for byte in char.encode_utf8(&mut utf8).bytes() {
+        for byte in bytes {
             out.push('%');
             out.push(char::from(b"0123456789ABCDEF"[usize::from(byte >> 4)]));
             out.push(char::from(b"0123456789ABCDEF"[usize::from(byte & 15)]));
         }
     }
     Cow::Owned(out)
+}
+
+/// Looks at every byte, so that the compiler can look at many at a time.
+fn all(text: &str, is: impl Fn(u8) -> bool) -> bool {
+    text.bytes().fold(true, |all, byte| all & is(byte))
 }
 
 fn push_line(out: &mut Vec<u8>, name: &str, value: &str) {
@@ -170,12 +177,29 @@ fn is_unsafe(byte: u8) -> bool {
 }
 
 fn is_token(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(is_token_char)
+    !name.is_empty() && all(name, |byte| TOKEN[usize::from(byte)])
 }
 
 fn is_token_char(char: char) -> bool {
-    char.is_ascii_graphic() && !"()<>@,;:\\\"/[]?={}".contains(char)
+    u8::try_from(char).is_ok_and(|byte| TOKEN[usize::from(byte)])
 }
+
+/// The bytes that a name may have.
+const TOKEN: [bool; 256] = {
+    let mut token = [false; 256];
+    let mut byte = b'!';
+    while byte <= b'~' {
+        token[byte as usize] = true;
+        byte += 1;
+    }
+    let separators = b"()<>@,;:\\\"/[]?={}";
+    let mut at = 0;
+    while at < separators.len() {
+        token[separators[at] as usize] = false;
+        at += 1;
+    }
+    token
+};
 
 #[cfg(test)]
 mod tests {
