@@ -2,7 +2,7 @@
 .PHONY: demo test test-all build clean
 
 demo:            ## build the crawler and crawl a simulated web for a minute
-	cargo run --release --package lycosa -- demo
+	cargo run --profile demo --package lycosa -- demo
 
 test:            ## format, lints, tests, tidy: exactly what CI runs
 	cargo xtask ci

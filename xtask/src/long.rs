@@ -28,6 +28,28 @@ pub fn world(repo: &Repo, mut args: Args) -> Result<()> {
     run(repo, "world::", &[("WORLD_HOSTS", hosts), ("WORLD_PAGES", pages)])
 }
 
+/// URLs that the store is offered, and how often its process dies.
+pub fn oracle(repo: &Repo, mut args: Args) -> Result<()> {
+    let urls = args.number("--urls")?.unwrap_or(10_000_000);
+    let kills = args.number("--kills")?.unwrap_or(300);
+    args.end()?;
+    let mut cargo = repo.cargo();
+    cargo.args(["test", "--release", "--package", "lycosa-local", "--test", "oracle"]);
+    cargo.args(["--", "--nocapture"]);
+    cargo.env("LYCOSA_ORACLE_URLS", urls.to_string());
+    repo::run(cargo.env("LYCOSA_ORACLE_KILLS", kills.to_string()))
+}
+
+/// Hosts, of which one in a thousand is a tarpit.
+pub fn starve(repo: &Repo, mut args: Args) -> Result<()> {
+    let hosts = args.number("--hosts")?.unwrap_or(10_000);
+    args.end()?;
+    let mut cargo = repo.cargo();
+    cargo.args(["test", "--release", "--package", "lycosa-engine", "--test", "starve"]);
+    cargo.args(["--", "--nocapture"]);
+    repo::run(cargo.env("LYCOSA_STARVE_HOSTS", hosts.to_string()))
+}
+
 /// Points at which the disk fails.
 pub fn faults(repo: &Repo, mut args: Args) -> Result<()> {
     let points = args.number("--points")?.unwrap_or(1_000);

@@ -43,6 +43,10 @@ The chores of lycosa: cargo xtask CHORE
   kills [--kills N] [--pages N]
                            one crawl by the real binary, killed N times at random (500) and at
                            every named point; nothing may be lost, doubled or rude
+  oracle [--urls N] [--kills N]
+                           a store is offered URLs (10 million) and visits them, its process is
+                           killed N times (300): none dropped, none visited twice
+  starve [--hosts N]       what tarpits and a huge host take from the others, in virtual time (10000)
   faults [--points N]      a small crawl on a disk that fails at the n-th call, for N of them (1000)
   world [--hosts N] [--pages N]
                            a web with every fault, crawled with 1, 2 and 16 shards (500 hosts,
@@ -91,6 +95,8 @@ fn run() -> anyhow::Result<()> {
         "mutants" => mutants::run(&repo, args),
         "fuzz" => fuzz::run(&repo, args),
         "kills" => long::kills(&repo, args),
+        "oracle" => long::oracle(&repo, args),
+        "starve" => long::starve(&repo, args),
         "faults" => long::faults(&repo, args),
         "world" => long::world(&repo, args),
         "bench" => bench::run(&repo, args),

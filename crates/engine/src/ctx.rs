@@ -11,6 +11,7 @@ use ports::{Fetcher, Resolver};
 use types::record::RetryPolicy;
 use types::{Canon, ShardId};
 
+use crate::claims::ClaimBook;
 use crate::clock::SteadyClock;
 use crate::events::Events;
 use crate::keeper::KeeperHandle;
@@ -54,6 +55,8 @@ pub struct Ctx {
     pub canon: Canon,
     /// The gates of addresses, common to all shards.
     pub addresses: Mutex<Addresses>,
+    /// What other crawls of this machine let us visit.
+    pub claims: ClaimBook,
     pub events: Events,
     pub options: EngineOptions,
     pub keepers: Vec<KeeperHandle>,

@@ -221,6 +221,11 @@ impl Events {
         }
     }
 
+    pub fn taken(&self, host: &HostKey) {
+        self.alerts.get_or_create(&reason("taken")).inc();
+        info!(%host, "host waits: another crawl on this machine visits it");
+    }
+
     pub fn lost(&self, visits: usize) {
         if visits > 0 {
             info!(visits, "visits of the last run were lost and will be made again");

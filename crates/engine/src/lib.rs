@@ -6,6 +6,7 @@
 //!
 //! Always: whatever ends a run, what was accepted is in the store, and the next run goes on.
 
+mod claims;
 mod clock;
 mod ctx;
 pub mod events;
@@ -27,13 +28,14 @@ use frontier::{Addresses, Frontier, FrontierOptions, Scope, Sizes};
 use ports::shard_store::{
     Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, StoreCopy, Tally,
 };
-use ports::{Clock, Fetcher, PortError, PortResult, Resolver, ShardStore};
+use ports::{Claims, Clock, Fetcher, PortError, PortResult, Resolver, ShardStore};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use types::record::RetryPolicy;
 use types::{Canon, CrawlUrl, Record, ShardId, Timestamp};
 
+use claims::ClaimBook;
 pub use clock::SteadyClock;
 pub use ctx::{Ctx, EngineOptions};
 pub use events::Events;
@@ -228,6 +230,8 @@ pub struct EngineParts {
     pub clock: SteadyClock,
     pub fetcher: Arc<dyn Fetcher>,
     pub resolver: Arc<dyn Resolver>,
+    /// None when no other crawl can be on this machine.
+    pub claims: Option<Arc<dyn Claims>>,
     pub pool: Pool,
     pub scope: Scope,
     pub canon: Canon,
@@ -371,6 +375,7 @@ impl Engine {
             scope: RwLock::new(scope),
             canon: parts.canon,
             addresses: Mutex::new(addresses),
+            claims: ClaimBook::new(parts.claims),
             events: parts.events,
             keepers,
             options,

@@ -4,16 +4,18 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use common::{Machine, in_virtual_time};
 use expect_test::{Expect, expect};
 use lycosa_engine::Ending;
+use ports::claims::{ClaimKey, Claimed};
 use ports::shard_store::ScanCursor;
-use ports::{Clock as _, Exchange, Fetcher, Request, ShardStore as _};
-use simweb::{Fixture, SimFetcher};
+use ports::{Claims, Clock as _, Exchange, Fetcher, PortResult, Request, ShardStore as _};
+use simweb::{Fixture, SimFetcher, Web};
 use tokio::sync::Notify;
 use types::record::Retirement;
 use types::{Fault, State, Timestamp};
@@ -123,6 +125,117 @@ fn a_robots_txt_elsewhere_is_asked_for_under_that_hosts_politeness() {
             00:02.020  b.test  /            200
         "#]],
     );
+}
+
+/// Where the crawls of a machine meet. Each has a clone of it in a [`Seat`].
+#[derive(Debug, Clone, Default)]
+struct Meeting(Arc<Mutex<HashMap<ClaimKey, Place>>>);
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Held { seat: u32 },
+    Orphan,
+    Left { until: Timestamp },
+}
+
+/// One crawl; it leaves orphans when it goes.
+#[derive(Debug)]
+struct Seat(Meeting, u32);
+
+impl Claims for Seat {
+    fn claim(&self, place: ClaimKey, _: Timestamp) -> PortResult<Claimed> {
+        let mut places = self.0.0.lock().unwrap();
+        let before = places.get(&place).copied();
+        let claimed = match before {
+            Some(Place::Held { seat }) if seat != self.1 => return Ok(Claimed::Taken),
+            Some(Place::Held { .. }) => panic!("claimed twice by one crawl"),
+            Some(Place::Orphan) => Claimed::Orphan,
+            Some(Place::Left { until }) => Claimed::Ours { not_before: until },
+            None => Claimed::Ours { not_before: Timestamp::ZERO },
+        };
+        places.insert(place, Place::Held { seat: self.1 });
+        Ok(claimed)
+    }
+
+    fn leave(&self, place: ClaimKey, until: Timestamp) -> PortResult<()> {
+        let before = self.0.0.lock().unwrap().insert(place, Place::Left { until });
+        assert!(matches!(before, Some(Place::Held { seat }) if seat == self.1), "{before:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut places = self.0.0.lock().unwrap();
+        let mine =
+            places.values_mut().filter(|p| matches!(p, Place::Held { seat } if *seat == self.1));
+        mine.for_each(|place| *place = Place::Orphan);
+    }
+}
+
+/// Two hosts at addresses of their own, five pages each, and crawls that begin at different ends.
+fn shared_web() -> Arc<Fixture> {
+    let page = |host: &str, n: u32| {
+        let other = if host == "a.test" { "b.test" } else { "a.test" };
+        format!("--- {host}/{n}\n<a href=/{}>n</a> <a href=http://{other}/{n}>o</a>\n", n + 1)
+    };
+    let pages = (0..5).flat_map(|n| [page("a.test", n), page("b.test", n)]);
+    let last = "--- a.test/5\nend\n--- b.test/5\nend";
+    Arc::new(Fixture::parse(&(pages.collect::<String>() + last)).unwrap())
+}
+
+/// Fails if the requests of all crawls together were ruder than one may be.
+fn polite_together(machines: [&Machine; 2]) -> Vec<simweb::Entry> {
+    let mut entries: Vec<_> = machines.iter().flat_map(|one| one.journal.entries()).collect();
+    entries.sort_by_key(|entry| entry.arrived);
+    let mut violations = simweb::checks::gaps(&entries, |_| machines[0].politeness.delay.get());
+    // Each crawl counts its connections from one.
+    violations.retain(|violation| violation.check != "one connection");
+    simweb::checks::assert_none(&violations);
+    entries
+}
+
+#[test]
+fn two_crawls_of_one_machine_are_polite_together_and_both_see_everything() {
+    in_virtual_time(async {
+        let (web, meeting) = (shared_web(), Meeting::default());
+        let machine = |seat| {
+            let mut machine = Machine::new(u64::from(seat), Arc::clone(&web) as Arc<dyn Web>);
+            machine.claims = Some(Arc::new(Seat(meeting.clone(), seat)));
+            machine
+        };
+        let (one, other) = (machine(1), machine(2));
+        let (first, second) =
+            tokio::join!(one.run(&["http://a.test/0"]), other.run(&["http://b.test/0"]));
+        assert_eq!((first.unwrap(), second.unwrap()), (Ending::Done, Ending::Done));
+        let entries = polite_together([&one, &other]);
+        for host in ["a.test", "b.test"] {
+            for page in 0..=5 {
+                let path = format!("/{page}");
+                let is_it = |e: &&simweb::Entry| e.host.to_string() == host && *e.path == *path;
+                assert_eq!(entries.iter().filter(is_it).count(), 2, "{host}{path}");
+            }
+        }
+    });
+}
+
+#[test]
+fn who_takes_over_the_host_of_a_crawl_that_died_waits_a_full_pause() {
+    in_virtual_time(async {
+        let (web, meeting) = (shared_web(), Meeting::default());
+        let mut one = Machine::new(1, Arc::clone(&web) as Arc<dyn Web>);
+        one.claims = Some(Arc::new(Seat(meeting.clone(), 1)));
+        let mut other = Machine::new(2, web as Arc<dyn Web>);
+        other.claims = Some(Arc::new(Seat(meeting, 2)));
+        // It dies a moment after its fourth request of each host.
+        let life = std::time::Duration::from_millis(3_100);
+        let died = tokio::time::timeout(life, one.run(&["http://a.test/0", "http://b.test/0"]));
+        assert!(died.await.is_err());
+        one.claims = None;
+        assert_eq!(other.run(&["http://a.test/0"]).await.unwrap(), Ending::Done);
+        let entries = polite_together([&one, &other]);
+        assert!(entries.len() > 7 + 12, "both have been there: {}", entries.len());
+    });
 }
 
 #[test]

@@ -74,6 +74,8 @@ pub struct Frontier {
     /// Robots requests for hosts that are not active yet.
     errands: HashMap<HostKey, VecDeque<RobotsErrand>, FixedState>,
     wants: Wants,
+    /// Hosts that have gone out of memory.
+    left: Vec<(HostKey, Timestamp)>,
     /// Hosts that wait for an answer of the store or the resolver.
     pending: usize,
     turns: u64,
@@ -115,6 +117,7 @@ impl Frontier {
             suspects: Suspects::new(options.opened_at),
             errands: HashMap::with_hasher(hasher),
             wants: Wants::default(),
+            left: Vec::new(),
             pending: 0,
             turns: 0,
             next_visit: options.next_visit,
@@ -355,6 +358,31 @@ impl Frontier {
 
     pub fn lease(&self, visit: VisitId) -> Option<&Lease> {
         self.leases.get(&visit).map(|held| &held.lease)
+    }
+
+    /// Nobody goes to the host before `until`: another crawl has a word in it.
+    pub fn put_off(&mut self, now: Timestamp, host_key: &HostKey, until: Timestamp) {
+        let Some(host) = self.hosts.get_mut(host_key) else { return };
+        host.state.not_before = host.state.not_before.max(until);
+        if matches!(host.phase, Phase::Scheduled { .. }) {
+            let at = host.turn(now);
+            self.schedule(now, host_key, at);
+        }
+    }
+
+    /// A full pause of the host and of any address from now.
+    pub fn full_pause(&self, now: Timestamp, host_key: &HostKey) -> Timestamp {
+        let policy = &self.options.politeness;
+        let host = self.hosts.get(host_key);
+        let pause = host.map_or(policy.delay.get(), |host| {
+            host::pause(&host.state, policy, host.robots.crawl_delay())
+        });
+        now + pause.max(policy.ip_delay.get())
+    }
+
+    /// Hosts that have gone out of memory since the last call, and how long each must rest.
+    pub fn left(&mut self) -> Vec<(HostKey, Timestamp)> {
+        std::mem::take(&mut self.left)
     }
 
     /// Whether its host has got a longer pause since the visit was leased.
@@ -626,9 +654,9 @@ impl Frontier {
     }
 
     fn forget(&mut self, host_key: &HostKey) {
-        if let Some(host) = self.hosts.remove(host_key)
-            && let Some(slot) = self.sites.get_mut(&host.site)
-        {
+        let Some(host) = self.hosts.remove(host_key) else { return };
+        self.left.push((host_key.clone(), host.state.not_before));
+        if let Some(slot) = self.sites.get_mut(&host.site) {
             slot.hosts -= 1;
             if slot.hosts == 0 && slot.in_flight == 0 {
                 self.sites.remove(&host.site);

@@ -47,6 +47,10 @@ pub struct Politeness {
     pub shared_delay: HumanDuration,
     /// `ip_connections` for addresses in `shared_networks`.
     pub shared_connections: u32,
+    /// Folder in which the crawls of this machine tell each other what they visit: a host and its
+    /// address belong to one of them at a time, and the others wait. Without a value, a folder of
+    /// yours in the system's folder for temporary files; `off` does without.
+    pub claims_dir: Option<String>,
     /// Pages of one registered domain over the crawl's life; 0 means no cap.
     pub domain_pages_max: u64,
     /// Pages of one host over the crawl's life; 0 means no cap.
@@ -67,6 +71,7 @@ impl Default for Politeness {
             shared_networks: Vec::new(),
             shared_delay: HumanDuration::from_millis(50),
             shared_connections: 64,
+            claims_dir: None,
             domain_pages_max: 100_000,
             host_pages_max: 100_000,
         }
@@ -167,7 +172,7 @@ impl Addresses {
     }
 
     fn limits(&self, address: IpAddr) -> (Duration, u32) {
-        if self.shared.iter().any(|network| network.contains(&address)) {
+        if self.is_shared(address) {
             (self.shared_delay, self.shared_connections)
         } else {
             (self.delay, self.connections)
@@ -210,6 +215,11 @@ impl Addresses {
             return Err(Busy::Until(by + delay));
         }
         Ok(door)
+    }
+
+    /// Whether many unrelated hosts live there.
+    pub fn is_shared(&self, address: IpAddr) -> bool {
+        self.shared.iter().any(|network| network.contains(&address))
     }
 
     /// The request has left, at that moment.

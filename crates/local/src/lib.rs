@@ -9,6 +9,8 @@
 
 pub mod archive;
 pub mod cdxj;
+#[cfg(target_os = "linux")]
+pub mod claims;
 pub mod engine;
 pub mod files;
 #[cfg(feature = "fjall")]

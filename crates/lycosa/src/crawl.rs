@@ -199,6 +199,7 @@ impl Run<'_> {
                 clock: self.clock,
                 fetcher: net.fetcher,
                 resolver: net.resolver,
+                claims: wiring::claims(settings),
                 pool: Pool::threads(),
                 scope: Scope::new(&settings.crawl).map_err(Fail::settings)?,
                 canon: Canon::new(&settings.url),

@@ -11,7 +11,7 @@ use engine::{Books, EngineOptions, SteadyClock};
 use fetch::{DnsResolver, FetcherOptions, Guard, HttpFetcher};
 use local::{CdxjSink, EngineSettings, ShardSettings, WarcFiles};
 use ports::shard_store::VisitLine;
-use ports::{ArchiveEnd, PortError, PortErrorKind, PortResult, ShardStore, Sink};
+use ports::{ArchiveEnd, Claims, PortError, PortErrorKind, PortResult, ShardStore, Sink};
 use types::ShardId;
 use types::record::RetryPolicy;
 
@@ -31,6 +31,32 @@ pub fn net(settings: &Settings, clock: SteadyClock) -> Result<Net, fetch::Error>
     let resolver = DnsResolver::new(&settings.dns, Arc::clone(&guard), Arc::new(clock))?;
     let fetcher = fetcher(settings, guard, clock)?;
     Ok(Net { resolver: Arc::new(resolver), fetcher: Arc::new(fetcher) })
+}
+
+/// Where crawls of this machine meet; none if they do not.
+pub fn claims(settings: &Settings) -> Option<Arc<dyn Claims>> {
+    match settings.politeness.claims_dir.as_deref() {
+        Some("off") => None,
+        folder => meeting_place(folder.map(PathBuf::from)),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn meeting_place(folder: Option<PathBuf>) -> Option<Arc<dyn Claims>> {
+    let folder = folder.unwrap_or_else(local::claims::usual_folder);
+    match local::claims::FolderClaims::open(&folder) {
+        Ok(claims) => Some(Arc::new(claims)),
+        Err(error) => {
+            tracing::warn!(%error, "other crawls on this machine are not seen");
+            None
+        }
+    }
+}
+
+/// Locks that belong to an open file, not to a process, are known to Linux only.
+#[cfg(not(target_os = "linux"))]
+fn meeting_place(_: Option<PathBuf>) -> Option<Arc<dyn Claims>> {
+    None
 }
 
 fn guard(settings: &Settings) -> Arc<Guard> {

@@ -8,6 +8,7 @@
 //! the engine runs them on store threads, or inline under virtual time.
 
 pub mod archive;
+pub mod claims;
 pub mod clock;
 pub mod codec;
 #[cfg(feature = "contract")]
@@ -21,6 +22,7 @@ pub mod shard_store;
 pub mod sink;
 
 pub use archive::{Archive, ArchiveEnd};
+pub use claims::Claims;
 pub use clock::Clock;
 pub use error::{PortError, PortErrorKind, PortResult};
 pub use failpoint::failpoint;

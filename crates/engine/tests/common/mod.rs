@@ -13,7 +13,7 @@ use local::{ArchiveSettings, Disk, MemoryArchive, MemoryKv, Shard, ShardSettings
 use lycosa_engine::{
     Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock,
 };
-use ports::{Archive, Clock, Fetcher, PortResult};
+use ports::{Archive, Claims, Clock, Fetcher, PortResult};
 use simweb::{Journal, SimFetcher, SimResolver, Web};
 use types::record::RetryPolicy;
 use types::{Canon, CrawlUrl, ShardId, Timestamp};
@@ -37,6 +37,10 @@ pub struct Machine {
     /// New URLs between two savings of the filter of seen ones.
     pub checkpoint_urls: u64,
     pub sizes: Sizes,
+    /// After each step everything is compared with everything else.
+    pub audited: bool,
+    /// Other crawls on this machine.
+    pub claims: Option<Arc<dyn Claims>>,
     /// What stands between the crawler and the web.
     pub fetcher: Box<dyn Fn(SimFetcher) -> Arc<dyn Fetcher>>,
 }
@@ -64,6 +68,8 @@ impl Machine {
             commit_wait: Duration::from_millis(200),
             checkpoint_urls: 2_000,
             sizes: Sizes::default(),
+            audited: true,
+            claims: None,
             fetcher: Box::new(|fetcher| Arc::new(fetcher)),
         }
     }
@@ -142,6 +148,7 @@ impl Machine {
                 clock: self.clock,
                 fetcher: (self.fetcher)(fetcher),
                 resolver: Arc::new(SimResolver::new(Arc::clone(&self.web), clock)),
+                claims: self.claims.clone(),
                 pool: Pool::Inline,
                 scope: Scope::new(&self.crawl).map_err(EngineError::Setting)?,
                 canon: Canon::default(),
@@ -149,7 +156,8 @@ impl Machine {
                 threads: false,
             },
         )?;
-        Ok(engine.sized(self.sizes).audited())
+        let engine = engine.sized(self.sizes);
+        Ok(if self.audited { engine.audited() } else { engine })
     }
 
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {

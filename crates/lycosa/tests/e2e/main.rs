@@ -9,5 +9,6 @@ mod dlq;
 mod faults;
 mod judge;
 mod kills;
+mod neighbours;
 mod tool;
 mod world;

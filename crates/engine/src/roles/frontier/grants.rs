@@ -11,6 +11,7 @@ use ports::shard_store::Grant;
 use types::Timestamp;
 
 use super::{EXPIRY_TICK, Owner, stays};
+use crate::claims::May;
 use crate::keeper::Job;
 use crate::report::Report;
 
@@ -21,6 +22,11 @@ const AHEAD: Duration = Duration::from_millis(100);
 impl Owner {
     /// Takes leases from the frontier while there are slots.
     pub(super) fn lease(&mut self, now: Timestamp, wants_slot: &mut bool) -> Option<Timestamp> {
+        // Before any of them may come back.
+        for (host, until) in self.frontier.left() {
+            let rested = now + self.ctx.options.politeness.ip_delay.get();
+            self.ctx.claims.left(&host, until.max(rested));
+        }
         loop {
             if !self.limits.may_start() {
                 return None;
@@ -42,6 +48,9 @@ impl Owner {
                 Next::Visit(lease) => {
                     self.activity += 1;
                     self.held.insert(lease.visit, permit);
+                    if !self.is_claimed(now, &lease) {
+                        continue;
+                    }
                     if matches!(lease.errand, Errand::Page(_)) && !self.limits.page_started() {
                         // Another shard has taken the last one.
                         self.give_back(now, &lease);
@@ -52,6 +61,33 @@ impl Owner {
                 Next::Wait(at) => return at.map(|at| at.max(now + Duration::from_millis(1))),
             }
         }
+    }
+
+    /// Whether the visit may be made for all that other crawls of this machine do. If not, it is
+    /// given back, and its host is put off.
+    fn is_claimed(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        let shared =
+            |address| self.ctx.addresses.lock().expect("no panic while locked").is_shared(address);
+        let shared = lease.address.is_some_and(shared);
+        let until = match self.ctx.claims.may(lease, shared, now) {
+            May::Go => return true,
+            May::At(at) if at <= lease.not_before => return true,
+            May::At(at) => at,
+            May::AfterPause => self.frontier.full_pause(now, &lease.host),
+            May::Ask(at) => {
+                self.ctx.events.taken(&lease.host);
+                at
+            }
+        };
+        self.give_back(now, lease);
+        if let Errand::Robots(errand) = &lease.errand
+            && errand.hops > 0
+        {
+            // As when it is given back after its grant: somebody waits for it.
+            self.frontier.ask_robots(now, errand.clone());
+        }
+        self.frontier.put_off(now, &lease.host, until);
+        false
     }
 
     /// Notes the grants of new leases; their requests leave when that is done, and not before
