@@ -19,6 +19,9 @@ use types::{HostKey, Timestamp};
 /// How long a host that another crawl visits is left alone before we ask again.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// Longest rest that another crawl can ask for: beyond it, its clock was wrong.
+const REST_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// What this crawl has claimed. Without claims to be made, everything may go.
 #[derive(Default)]
 pub struct ClaimBook {
@@ -59,7 +62,9 @@ impl ClaimBook {
             match held.claim(&**claims, &lease.host, place, now) {
                 Ok(None) => {}
                 Ok(Some(Claimed::Ours { not_before })) if not_before <= now => {}
-                Ok(Some(Claimed::Ours { not_before })) => may = may.and(May::At(not_before)),
+                Ok(Some(Claimed::Ours { not_before })) => {
+                    may = may.and(May::At(not_before.min(now + REST_MAX)));
+                }
                 Ok(Some(Claimed::Orphan)) => may = may.and(May::AfterPause),
                 Ok(Some(Claimed::Taken)) => {
                     held.leave(&**claims, &lease.host, lease.not_before.max(now));
@@ -146,7 +151,7 @@ fn places(lease: &Lease, address: IpAddr, shared: bool) -> impl Iterator<Item = 
     };
     let port = if address.is_loopback() { port } else { 0 };
     let host = ClaimKey::of(&format!("host {} {port}", lease.host));
-    let address = ClaimKey::of(&format!("address {:?} {port}", AddressKey::from(address)));
+    let address = ClaimKey::of(&format!("address {} {port}", AddressKey::from(address)));
     [Some(host), (!shared).then_some(address)].into_iter().flatten()
 }
 

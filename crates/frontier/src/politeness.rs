@@ -103,6 +103,12 @@ pub(crate) const GAP_SLACK: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressKey(IpAddr);
 
+impl std::fmt::Display for AddressKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl From<IpAddr> for AddressKey {
     fn from(address: IpAddr) -> Self {
         match address {

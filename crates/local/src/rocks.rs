@@ -11,8 +11,9 @@ use ports::shard_store::CopyJob;
 use ports::{PortError, PortErrorKind, PortResult};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, Error,
-    ErrorKind, LogLevel, Options, ReadOptions, WriteBatch, WriteBufferManager, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB,
+    DBCompactionStyle, DBCompressionType, Error, ErrorKind, LogLevel, Options, ReadOptions,
+    WriteBatch, WriteBufferManager, WriteOptions,
 };
 
 use crate::engine::{self, Engine, EngineSettings};
@@ -104,18 +105,29 @@ fn family_options(family: Family, shared: &RocksShared) -> Options {
     let mut options = Options::default();
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_write_buffer_size(match family {
-        Family::Url => 32 << 20,
-        Family::Queue | Family::Host => 8 << 20,
+        Family::Url => 48 << 20,
+        Family::Queue => 24 << 20,
+        Family::Host => 8 << 20,
         _ => 4 << 20,
     });
+    if matches!(family, Family::Url | Family::Queue) {
+        // Rows are written everywhere at once and seldom read: merging whole runs writes each of
+        // them a few times, where levels would write it ten times.
+        options.set_compaction_style(DBCompactionStyle::Universal);
+        // Filters and indexes of large runs are larger than the cache. In pieces, a read loads what
+        // it needs; whole, they pushed each other out and were read again and again.
+        table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        table.set_partition_filters(true);
+        table.set_metadata_block_size(4 << 10);
+        table.set_pin_top_level_index_and_filter(true);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(false);
+    }
     match family {
         // Most of the data. Our own filter stands before the point reads, so nearly all of them
-        // hit: the last level needs no filters. Cold rows are packed tighter.
+        // hit, in one of several runs: each run has its filter.
         Family::Url => {
             table.set_block_size(8 << 10);
             table.set_bloom_filter(10.0, false);
-            options.set_optimize_filters_for_hits(true);
-            options.set_bottommost_compression_type(DBCompressionType::Zstd);
         }
         // Scanned from a known place and deleted from the front: a file in which half of a window
         // of 1024 keys is gone is merged early, so that scans do not wade through tombstones.
