@@ -213,7 +213,7 @@ impl Default for StoreSettings {
             shards: 1,
             checkpoint_urls: 1_000_000,
             recent_max: ByteSize(256 << 20),
-            cache_max: ByteSize(128 << 20),
+            cache_max: ByteSize(64 << 20),
         }
     }
 }
