@@ -1,7 +1,10 @@
-//! The heavy suites of the real binary, at length.
+//! The heavy suites, at length.
 //!
-//! The tests themselves are `crates/lycosa/tests/e2e/kills.rs` and its neighbours; they read their sizes
-//! from the environment. The sizes for every day are in the tests; these are the sizes of a release.
+//! The tests themselves are `crates/lycosa/tests/e2e/kills.rs` and its neighbours,
+//! `crates/local/tests/oracle.rs` and `crates/engine/tests/starve.rs`; they read their sizes from the
+//! environment. The sizes for every day are in the tests; these are the sizes of a release.
+
+use std::process::Command;
 
 use anyhow::Result;
 
@@ -33,21 +36,15 @@ pub fn oracle(repo: &Repo, mut args: Args) -> Result<()> {
     let urls = args.number("--urls")?.unwrap_or(10_000_000);
     let kills = args.number("--kills")?.unwrap_or(300);
     args.end()?;
-    let mut cargo = repo.cargo();
-    cargo.args(["test", "--release", "--package", "lycosa-local", "--test", "oracle"]);
-    cargo.args(["--", "--nocapture"]);
-    cargo.env("LYCOSA_ORACLE_URLS", urls.to_string());
-    repo::run(cargo.env("LYCOSA_ORACLE_KILLS", kills.to_string()))
+    let sizes = [("ORACLE_URLS", urls), ("ORACLE_KILLS", kills)];
+    of_crate(repo, "lycosa-local", "oracle", &sizes)
 }
 
 /// Hosts, of which one in a thousand is a tarpit.
 pub fn starve(repo: &Repo, mut args: Args) -> Result<()> {
     let hosts = args.number("--hosts")?.unwrap_or(10_000);
     args.end()?;
-    let mut cargo = repo.cargo();
-    cargo.args(["test", "--release", "--package", "lycosa-engine", "--test", "starve"]);
-    cargo.args(["--", "--nocapture"]);
-    repo::run(cargo.env("LYCOSA_STARVE_HOSTS", hosts.to_string()))
+    of_crate(repo, "lycosa-engine", "starve", &[("STARVE_HOSTS", hosts)])
 }
 
 /// Points at which the disk fails.
@@ -61,8 +58,20 @@ fn run(repo: &Repo, tests: &str, sizes: &[(&str, u64)]) -> Result<()> {
     let mut cargo = repo.cargo();
     cargo.args(["test", "--release", "--package", "lycosa", "--features", "failpoints"]);
     cargo.args(["--test", "e2e", tests, "--", "--nocapture"]);
+    cargo.env(python::VARIABLE, python::venv(repo)?);
+    repo::run(sized(&mut cargo, sizes))
+}
+
+/// A suite of one crate.
+fn of_crate(repo: &Repo, package: &str, suite: &str, sizes: &[(&str, u64)]) -> Result<()> {
+    let mut cargo = repo.cargo();
+    cargo.args(["test", "--release", "--package", package, "--test", suite, "--", "--nocapture"]);
+    repo::run(sized(&mut cargo, sizes))
+}
+
+fn sized<'a>(cargo: &'a mut Command, sizes: &[(&str, u64)]) -> &'a mut Command {
     for (name, value) in sizes {
         cargo.env(format!("LYCOSA_{name}"), value.to_string());
     }
-    repo::run(cargo.env(python::VARIABLE, python::venv(repo)?))
+    cargo
 }
