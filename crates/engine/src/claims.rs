@@ -6,6 +6,7 @@
 //! Always: a host that may not go on holds nothing, so two crawls cannot wait for each other.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,19 +32,31 @@ pub struct ClaimBook {
 
 #[derive(Default)]
 struct Held {
-    hosts: HashMap<HostKey, Vec<ClaimKey>>,
-    /// How many hosts hold a place: many may live at one address.
-    places: HashMap<ClaimKey, usize>,
+    hosts: HashMap<HostKey, Holding>,
+    places: HashMap<ClaimKey, Place>,
+}
+
+/// What one host holds.
+#[derive(Default)]
+struct Holding {
+    /// Where it was visited: nothing more is to be claimed there.
+    ends: Vec<(IpAddr, u16)>,
+    places: Vec<ClaimKey>,
+}
+
+/// A place that is ours.
+struct Place {
+    /// How many hosts hold it: many may live at one address.
+    hosts: usize,
+    /// It rests until then, whichever of them comes.
+    not_before: Timestamp,
 }
 
 /// What the others let us do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum May {
-    Go,
-    /// Ours, but it rests until then.
-    At(Timestamp),
-    /// Ours, after a full pause from now: who visited it last has died.
-    AfterPause,
+    /// Ours, from then on.
+    Go(Timestamp),
     /// Another crawl has it; ask again then.
     Ask(Timestamp),
 }
@@ -53,31 +66,38 @@ impl ClaimBook {
         Self { claims, held: Mutex::default() }
     }
 
-    /// Whether the visit may be made. `shared` addresses belong to too many to be claimed.
-    pub fn may(&self, lease: &Lease, shared: bool, now: Timestamp) -> May {
-        let (Some(claims), Some(address)) = (&self.claims, lease.address) else { return May::Go };
+    /// Whether the visit may be made. `rested` is a full pause from now, for a place whose last
+    /// visitor died; `shared` addresses belong to too many to be claimed.
+    pub fn may(
+        &self,
+        lease: &Lease,
+        now: Timestamp,
+        rested: impl Fn() -> Timestamp,
+        shared: impl Fn(IpAddr) -> bool,
+    ) -> May {
+        let (Some(claims), Some(address)) = (&self.claims, lease.address) else {
+            return May::Go(now);
+        };
+        let end = (address, port(lease));
         let mut held = self.held.lock().expect("no panic while locked");
-        let mut may = May::Go;
-        for place in places(lease, address, shared) {
-            match held.claim(&**claims, &lease.host, place, now) {
-                Ok(None) => {}
-                Ok(Some(Claimed::Ours { not_before })) if not_before <= now => {}
-                Ok(Some(Claimed::Ours { not_before })) => {
-                    may = may.and(May::At(not_before.min(now + REST_MAX)));
-                }
-                Ok(Some(Claimed::Orphan)) => may = may.and(May::AfterPause),
-                Ok(Some(Claimed::Taken)) => {
-                    held.leave(&**claims, &lease.host, lease.not_before.max(now));
-                    return May::Ask(now + RETRY);
-                }
-                Err(error) => {
-                    tracing::warn!(%error, host = %lease.host, "host not claimed");
+        if held.hosts.get(&lease.host).is_some_and(|holding| holding.ends.contains(&end)) {
+            return May::Go(now);
+        }
+        let mut from = now;
+        for key in places(&lease.host, end, shared(address)) {
+            match held.claim(&**claims, &lease.host, key, now, &rested) {
+                Ok(Some(not_before)) => from = from.max(not_before),
+                refused => {
+                    if let Err(error) = refused {
+                        tracing::warn!(%error, host = %lease.host, "host not claimed");
+                    }
                     held.leave(&**claims, &lease.host, lease.not_before.max(now));
                     return May::Ask(now + RETRY);
                 }
             }
         }
-        may
+        held.hosts.entry(lease.host.clone()).or_default().ends.push(end);
+        May::Go(from)
     }
 
     /// The host is out of memory; nobody goes there before `until`.
@@ -88,50 +108,46 @@ impl ClaimBook {
     }
 }
 
-impl May {
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Go, other) => other,
-            (Self::At(a), Self::At(b)) => Self::At(a.max(b)),
-            (this, Self::At(_) | Self::Go) => this,
-            (_, other) => other,
-        }
-    }
-}
-
 impl Held {
-    /// None if the place is ours already.
+    /// From when on the host may visit a place; none if that is another crawl's.
     fn claim(
         &mut self,
         claims: &dyn Claims,
         host: &HostKey,
-        place: ClaimKey,
+        key: ClaimKey,
         now: Timestamp,
-    ) -> PortResult<Option<Claimed>> {
-        if self.hosts.get(host).is_some_and(|places| places.contains(&place)) {
-            return Ok(None);
-        }
-        let claimed = match self.places.get(&place) {
-            Some(_) => None,
-            None => match claims.claim(place, now)? {
-                Claimed::Taken => return Ok(Some(Claimed::Taken)),
-                ours => Some(ours),
-            },
+        rested: impl Fn() -> Timestamp,
+    ) -> PortResult<Option<Timestamp>> {
+        let place = match self.places.entry(key) {
+            Entry::Occupied(ours) => ours.into_mut(),
+            Entry::Vacant(free) => {
+                let not_before = match claims.claim(key, now)? {
+                    Claimed::Ours { not_before } => not_before.min(now + REST_MAX),
+                    Claimed::Orphan => rested(),
+                    Claimed::Taken => return Ok(None),
+                };
+                free.insert(Place { hosts: 0, not_before })
+            }
         };
-        *self.places.entry(place).or_default() += 1;
-        self.hosts.entry(host.clone()).or_default().push(place);
-        Ok(claimed)
+        let holding = self.hosts.entry(host.clone()).or_default();
+        if !holding.places.contains(&key) {
+            holding.places.push(key);
+            place.hosts += 1;
+        }
+        Ok(Some(place.not_before))
     }
 
     fn leave(&mut self, claims: &dyn Claims, host: &HostKey, until: Timestamp) {
-        for place in self.hosts.remove(host).unwrap_or_default() {
-            let hosts = self.places.entry(place).or_default();
-            *hosts = hosts.saturating_sub(1);
-            if *hosts == 0 {
-                self.places.remove(&place);
-                if let Err(error) = claims.leave(place, until) {
-                    tracing::warn!(%error, %host, "host not left to others");
-                }
+        for key in self.hosts.remove(host).unwrap_or_default().places {
+            let Entry::Occupied(mut place) = self.places.entry(key) else { continue };
+            place.get_mut().hosts -= 1;
+            if place.get().hosts > 0 {
+                continue;
+            }
+            // What it had to rest when we came, it has to rest for the next one too.
+            let until = until.max(place.remove().not_before);
+            if let Err(error) = claims.leave(key, until) {
+                tracing::warn!(%error, %host, "host not left to others");
             }
         }
     }
@@ -143,14 +159,21 @@ impl std::fmt::Debug for ClaimBook {
     }
 }
 
-/// What a visit needs: its host, and the address where that lives.
-fn places(lease: &Lease, address: IpAddr, shared: bool) -> impl Iterator<Item = ClaimKey> {
-    let port = match &lease.errand {
+fn port(lease: &Lease) -> u16 {
+    match &lease.errand {
         Errand::Page(task) | Errand::Refuse(task, _) => task.record.url.port(),
         Errand::Robots(errand) => errand.url.port(),
-    };
+    }
+}
+
+/// What a visit needs: its host, and the address where that lives.
+fn places(
+    host: &HostKey,
+    (address, port): (IpAddr, u16),
+    shared: bool,
+) -> impl Iterator<Item = ClaimKey> {
     let port = if address.is_loopback() { port } else { 0 };
-    let host = ClaimKey::of(&format!("host {} {port}", lease.host));
+    let host = ClaimKey::of(&format!("host {host} {port}"));
     let address = ClaimKey::of(&format!("address {} {port}", AddressKey::from(address)));
     [Some(host), (!shared).then_some(address)].into_iter().flatten()
 }
@@ -158,14 +181,62 @@ fn places(lease: &Lease, address: IpAddr, shared: bool) -> impl Iterator<Item = 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use frontier::RobotsErrand;
+    use types::{CrawlUrl, ShardId, VisitId};
+
+    const NOW: Timestamp = Timestamp::from_secs(1_000);
+    const RESTED: Timestamp = Timestamp::from_secs(1_001);
+
+    /// Every place has lost its visitor, but for one that is another crawl's.
+    struct Orphans {
+        taken: Option<ClaimKey>,
+        left: Mutex<Vec<Timestamp>>,
+    }
+
+    impl Claims for Orphans {
+        fn claim(&self, key: ClaimKey, _: Timestamp) -> PortResult<Claimed> {
+            Ok(if self.taken == Some(key) { Claimed::Taken } else { Claimed::Orphan })
+        }
+
+        fn leave(&self, _: ClaimKey, until: Timestamp) -> PortResult<()> {
+            self.left.lock().unwrap().push(until);
+            Ok(())
+        }
+    }
+
+    fn lease(host: &str) -> Lease {
+        let url = CrawlUrl::parse(&format!("http://{host}/robots.txt")).unwrap();
+        Lease {
+            visit: VisitId::new(ShardId(0), 1),
+            host: url.host_key(),
+            errand: Errand::Robots(RobotsErrand { origin: url.origin(), url, hops: 0 }),
+            address: Some("192.0.2.1".parse().unwrap()),
+            granted_at: NOW,
+            not_before: NOW,
+        }
+    }
+
+    fn ask(book: &ClaimBook, host: &str, now: Timestamp) -> May {
+        book.may(&lease(host), now, || RESTED, |_| false)
+    }
 
     #[test]
-    fn the_strictest_word_counts() {
-        let (soon, late) = (May::At(Timestamp(5)), May::At(Timestamp(9)));
-        assert_eq!(May::Go.and(soon), soon);
-        assert_eq!(late.and(soon), late);
-        assert_eq!(soon.and(late), late);
-        assert_eq!(soon.and(May::AfterPause), May::AfterPause);
-        assert_eq!(May::AfterPause.and(late), May::AfterPause);
+    fn an_address_that_must_rest_rests_for_every_host_that_lives_there() {
+        let book = ClaimBook::new(Some(Arc::new(Orphans { taken: None, left: Mutex::default() })));
+        assert_eq!(ask(&book, "a.test", NOW), May::Go(RESTED));
+        assert_eq!(ask(&book, "b.test", NOW), May::Go(RESTED));
+        // Who has waited once goes on without being asked.
+        assert_eq!(ask(&book, "a.test", RESTED), May::Go(RESTED));
+    }
+
+    #[test]
+    fn a_host_that_may_not_go_on_leaves_what_it_has_with_the_rest_it_found() {
+        let end = ("192.0.2.1".parse().unwrap(), 80);
+        let taken = places(&HostKey::new("a.test"), end, false).nth(1);
+        let claims = Arc::new(Orphans { taken, left: Mutex::default() });
+        let book = ClaimBook::new(Some(Arc::clone(&claims) as Arc<dyn Claims>));
+        assert_eq!(ask(&book, "a.test", NOW), May::Ask(NOW + RETRY));
+        assert_eq!(*claims.left.lock().unwrap(), [RESTED]);
+        assert!(book.held.lock().unwrap().places.is_empty());
     }
 }

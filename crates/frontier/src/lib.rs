@@ -380,7 +380,7 @@ impl Frontier {
         now + pause.max(policy.ip_delay.get())
     }
 
-    /// Hosts that have gone out of memory since the last call, and how long each must rest.
+    /// Hosts that have gone out of memory since the last call, and when the pause of each is over.
     pub fn left(&mut self) -> Vec<(HostKey, Timestamp)> {
         std::mem::take(&mut self.left)
     }
@@ -654,8 +654,11 @@ impl Frontier {
     }
 
     fn forget(&mut self, host_key: &HostKey) {
-        let Some(host) = self.hosts.remove(host_key) else { return };
-        self.left.push((host_key.clone(), host.state.not_before));
+        let Some(mut host) = self.hosts.remove(host_key) else { return };
+        // What its server asked of us after faults is ours to keep; the pause is everybody's.
+        host.state.backoff = 0;
+        let pause = host::pause(&host.state, &self.options.politeness, host.robots.crawl_delay());
+        self.left.push((host_key.clone(), host.state.last_end + pause));
         if let Some(slot) = self.sites.get_mut(&host.site) {
             slot.hosts -= 1;
             if slot.hosts == 0 && slot.in_flight == 0 {

@@ -330,13 +330,7 @@ impl Owner {
             }
             Done::GivenBack => {
                 fate = stays(&lease);
-                if let Errand::Robots(errand) = &lease.errand
-                    && errand.hops > 0
-                {
-                    // Somebody waits for it; the host's own would be asked for anyway. There is
-                    // room: it has just left.
-                    self.frontier.ask_robots(now, errand.clone());
-                }
+                self.ask_robots_again(now, &lease);
             }
             Done::Robots { errand, step, status } => {
                 let asked = report.touch != frontier::Touch::Untouched;

@@ -66,26 +66,19 @@ impl Owner {
     /// Whether the visit may be made for all that other crawls of this machine do. If not, it is
     /// given back, and its host is put off.
     fn is_claimed(&mut self, now: Timestamp, lease: &Lease) -> bool {
+        let rested = || self.frontier.full_pause(now, &lease.host);
         let shared =
             |address| self.ctx.addresses.lock().expect("no panic while locked").is_shared(address);
-        let shared = lease.address.is_some_and(shared);
-        let until = match self.ctx.claims.may(lease, shared, now) {
-            May::Go => return true,
-            May::At(at) if at <= lease.not_before => return true,
-            May::At(at) => at,
-            May::AfterPause => self.frontier.full_pause(now, &lease.host),
+        let until = match self.ctx.claims.may(lease, now, rested, shared) {
+            May::Go(from) if from <= lease.not_before => return true,
+            May::Go(from) => from,
             May::Ask(at) => {
                 self.ctx.events.taken(&lease.host);
                 at
             }
         };
         self.give_back(now, lease);
-        if let Errand::Robots(errand) = &lease.errand
-            && errand.hops > 0
-        {
-            // As when it is given back after its grant: somebody waits for it.
-            self.frontier.ask_robots(now, errand.clone());
-        }
+        self.ask_robots_again(now, lease);
         self.frontier.put_off(now, &lease.host, until);
         false
     }
@@ -150,6 +143,16 @@ impl Owner {
                 self.limits.page_ended(false);
             }
             self.give_back(now, &lease);
+        }
+    }
+
+    /// Somebody waits for a robots.txt that was not asked for; the host's own would be asked for
+    /// anyway. There is room: it has just left.
+    pub(super) fn ask_robots_again(&mut self, now: Timestamp, lease: &Lease) {
+        if let Errand::Robots(errand) = &lease.errand
+            && errand.hops > 0
+        {
+            self.frontier.ask_robots(now, errand.clone());
         }
     }
 
