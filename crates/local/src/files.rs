@@ -29,7 +29,8 @@ const GATHER_BYTES_MAX: usize = 256 << 10;
 pub struct FolderFiles {
     folder: PathBuf,
     names: ArchiveSettings,
-    current: Option<(u32, File)>,
+    /// Where the current file lies, beside it.
+    current: Option<(PathBuf, File)>,
     names_changed: bool,
     gathered: Vec<u8>,
 }
@@ -44,14 +45,6 @@ impl FolderFiles {
 
     fn path(&self, serial: u32) -> PathBuf {
         self.folder.join(self.names.file_name(serial))
-    }
-
-    fn current(&mut self) -> PortResult<(&mut File, PathBuf)> {
-        let folder = &self.folder;
-        match &mut self.current {
-            Some((serial, file)) => Ok((file, folder.join(self.names.file_name(*serial)))),
-            None => Err(PortError::corrupt("write the archive", "no file is open")),
-        }
     }
 }
 
@@ -76,7 +69,8 @@ impl Files for FolderFiles {
     fn create(&mut self, serial: u32) -> PortResult<()> {
         let path = self.path(serial);
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
-        self.current = Some((serial, file.map_err(|error| failed("begin", &path, &error))?));
+        let file = file.map_err(|error| failed("begin", &path, &error))?;
+        self.current = Some((path, file));
         self.names_changed = true;
         Ok(())
     }
@@ -84,17 +78,20 @@ impl Files for FolderFiles {
     fn resume(&mut self, serial: u32) -> PortResult<()> {
         let path = self.path(serial);
         let file = OpenOptions::new().append(true).open(&path);
-        self.current = Some((serial, file.map_err(|error| failed("open", &path, &error))?));
+        let file = file.map_err(|error| failed("open", &path, &error))?;
+        self.current = Some((path, file));
         Ok(())
     }
 
     fn append(&mut self, parts: &[&[u8]]) -> PortResult<()> {
-        let mut gathered = std::mem::take(&mut self.gathered);
-        let (file, path) = self.current()?;
+        let gathered = &mut self.gathered;
+        let Some((path, file)) = &mut self.current else {
+            return Err(PortError::corrupt("write the archive", "no file is open"));
+        };
         let mut write = || {
             for part in parts {
                 if gathered.len() + part.len() > GATHER_BYTES_MAX {
-                    file.write_all(&gathered)?;
+                    file.write_all(gathered)?;
                     gathered.clear();
                 }
                 if part.len() > GATHER_BYTES_MAX {
@@ -103,18 +100,16 @@ impl Files for FolderFiles {
                     gathered.extend_from_slice(part);
                 }
             }
-            file.write_all(&gathered)
+            file.write_all(gathered)
         };
         let result = write();
-        gathered.clear();
-        self.gathered = gathered;
-        result.map_err(|error| failed("append to", &path, &error))
+        self.gathered.clear();
+        result.map_err(|error| failed("append to", path, &error))
     }
 
     fn sync(&mut self) -> PortResult<()> {
-        if self.current.is_some() {
-            let (file, path) = self.current()?;
-            file.sync_data().map_err(|error| failed("sync", &path, &error))?;
+        if let Some((path, file)) = &self.current {
+            file.sync_data().map_err(|error| failed("sync", path, &error))?;
         }
         if self.names_changed {
             sync_folder(&self.folder)?;
@@ -134,11 +129,11 @@ impl Files for FolderFiles {
     }
 
     fn remove(&mut self, serial: u32) -> PortResult<()> {
-        if self.current.as_ref().is_some_and(|(current, _)| *current == serial) {
+        let path = self.path(serial);
+        if self.current.as_ref().is_some_and(|(current, _)| *current == path) {
             self.current = None;
         }
         self.names_changed = true;
-        let path = self.path(serial);
         fs::remove_file(&path).map_err(|error| failed("remove", &path, &error))
     }
 

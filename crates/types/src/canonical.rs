@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::plain::Plain;
 use crate::url::{Base, CrawlUrl, UrlError};
 
 /// Longer texts are refused before they are parsed. Scope has a limit of its own, far below.
@@ -167,11 +168,20 @@ impl Canon {
         if href.len() > URL_BYTES_MAX {
             return Err(UrlError::TooLong(href.len()));
         }
-        if is_plain_path(href) {
-            push_origin(&base.0, out)?;
+        if let Some(plain) = Plain::of(href) {
+            match plain.origin {
+                Some(origin) => {
+                    out.clear();
+                    out.push_str(origin);
+                }
+                None => push_origin(&base.0, out)?,
+            }
             let path_start = out.len();
-            out.push_str(href);
+            out.push_str(plain.path);
             self.trim_path(path_start, out);
+            if let Some(query) = plain.query {
+                self.push_query(query, out);
+            }
             return check_length(out);
         }
         let url = Url::options()
@@ -188,7 +198,7 @@ impl Canon {
         CrawlUrl::from_canonical(&out)
     }
 
-    fn write(&self, url: &Url, out: &mut String) -> Result<(), UrlError> {
+    pub(crate) fn write(&self, url: &Url, out: &mut String) -> Result<(), UrlError> {
         push_origin(url, out)?;
         let path_start = out.len();
         push_normal_escapes(url.path(), out);
@@ -232,8 +242,13 @@ impl Canon {
     }
 
     fn push_query(&self, query: &str, out: &mut String) {
-        let mut normal = String::with_capacity(query.len());
-        push_normal_escapes(query, &mut normal);
+        let mut unescaped = String::new();
+        let normal = if query.contains('%') {
+            push_normal_escapes(query, &mut unescaped);
+            unescaped.as_str()
+        } else {
+            query
+        };
         let mut kept: Vec<(&str, &str)> = normal
             .split('&')
             .filter(|pair| !pair.is_empty())
@@ -263,22 +278,6 @@ impl Canon {
         self.exact.binary_search_by(|known| known.as_ref().cmp(name)).is_ok()
             || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
-}
-
-/// Whether a link is a path from the root that no rule changes: most links inside a site are, and
-/// need no parser. A dot after a slash may begin a dot segment; two slashes at the start, a host.
-fn is_plain_path(href: &str) -> bool {
-    let mut before = b'/';
-    href.as_bytes().split_first().is_some_and(|(first, rest)| {
-        *first == b'/'
-            && rest.first() != Some(&b'/')
-            && rest.iter().all(|&byte| {
-                let after = std::mem::replace(&mut before, byte);
-                byte.is_ascii_alphanumeric()
-                    || matches!(byte, b'/' | b'-' | b'_' | b'~')
-                    || byte == b'.' && after != b'/'
-            })
-    })
 }
 
 /// Scheme, host and port; `out` is cleared first.
@@ -432,48 +431,6 @@ mod tests {
         assert_eq!(canon.parse(&format!("http://a.test/{link}")).map(|_| ()), error);
         let most = "x".repeat(URL_BYTES_MAX - "http://a.test/".len());
         assert_eq!(canon.join(&base, &most).unwrap().as_str().len(), URL_BYTES_MAX);
-    }
-
-    #[test]
-    fn a_plain_path_is_joined_as_the_parser_would() {
-        let trims = CanonSettings {
-            strip_trailing_slash: true,
-            strip_index_page: true,
-            ..CanonSettings::default()
-        };
-        let canons = [Canon::default(), Canon::new(&trims)];
-        let bases = ["http://a.test/x/y?q", "https://B.test.:8443", "http://[::1]:80/", "data:x"];
-        let bases = bases.map(|base| Base::parse(base).unwrap());
-        let pieces = [
-            "",
-            "/",
-            ".",
-            "..",
-            "a",
-            "Z9-_~",
-            "%2e",
-            "%41",
-            ";jsessionid=1",
-            "\\",
-            "\t",
-            "?b",
-            "é",
-        ];
-        let more = ["index.html", "//", ":", "#", " "];
-        let all: Vec<&str> = pieces.into_iter().chain(more).collect();
-        let (mut plain, mut out, mut parsed) = (0, String::new(), String::new());
-        for n in 0..all.len().pow(4) {
-            let piece = |place: u32| all[n / all.len().pow(place) % all.len()];
-            let href = ["/", piece(0), piece(1), piece(2), piece(3)].concat();
-            plain += usize::from(is_plain_path(&href));
-            for (base, canon) in bases.iter().zip(canons.iter().cycle()) {
-                let fast = canon.join_into(base, &href, None, &mut out);
-                let slow = base.0.join(&href).map(|url| canon.write(&url, &mut parsed));
-                assert_eq!(fast.is_ok(), matches!(slow, Ok(Ok(()))), "{href} at {base:?}");
-                assert!(fast.is_err() || out == parsed, "{href} at {base:?}: {out}, not {parsed}");
-            }
-        }
-        assert!(plain > 1_000, "{plain} took the short way");
     }
 
     /// One line a rule: what goes in, what comes out.

@@ -8,6 +8,7 @@ pub mod canonical;
 pub mod host;
 pub mod host_state;
 pub mod outcome;
+mod plain;
 pub mod record;
 pub mod size;
 pub mod task;

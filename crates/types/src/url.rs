@@ -302,6 +302,13 @@ impl Base {
     }
 }
 
+/// As [`Base::parse`] of its text would make it, without the parsing.
+impl From<&url::Url> for Base {
+    fn from(url: &url::Url) -> Self {
+        Self(url.clone())
+    }
+}
+
 impl From<&CrawlUrl> for Base {
     fn from(url: &CrawlUrl) -> Self {
         Self(url::Url::parse(url.as_str()).expect("a canonical URL parses"))

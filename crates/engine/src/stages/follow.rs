@@ -53,7 +53,7 @@ pub fn links(
     outlinks: &mut WarcFields,
 ) -> Followed {
     let mut followed = Followed::default();
-    let Some(base) = document.base().and_then(|url| Base::parse(url.as_str()).ok()) else {
+    let Some(base) = document.base().map(Base::from) else {
         return followed;
     };
     let depth = from.depth.saturating_add(1);
