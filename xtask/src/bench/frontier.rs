@@ -18,6 +18,9 @@ const URLS: u64 = 100_000_000;
 const URLS_PER_HOST: u64 = 100;
 /// Megabytes of memory, page cache included.
 const MEMORY_MB: u64 = 2_000;
+/// The settings of the store that differ for so large a crawl, and their defaults.
+const RECENT_MIB: u64 = 256;
+const CACHE_MIB: u64 = 64;
 /// What the program says when it may be killed.
 const FILLED: &str = "filled";
 /// Bytes of disk that a URL may take while the store is merged, to be free beforehand.
@@ -27,6 +30,8 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     let urls = args.number("--urls")?.unwrap_or(URLS);
     let hosts = args.number("--hosts")?.unwrap_or(urls / URLS_PER_HOST).max(1);
     let memory = args.number("--memory-mb")?.unwrap_or(MEMORY_MB);
+    let recent = args.number("--recent-mib")?.unwrap_or(RECENT_MIB).to_string();
+    let cache = args.number("--cache-mib")?.unwrap_or(CACHE_MIB).to_string();
     let engine = if args.flag("--rocksdb") { "rocksdb" } else { "fjall" };
     args.end()?;
     let mut build = repo.cargo();
@@ -52,10 +57,15 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
         command
     };
     let (engine, state) = (engine, state.to_str().context("a path that is text")?);
-    println!("── {engine}: {urls} URLs of {hosts} hosts; memory: {}", limit.words());
-    fill_and_kill(&mut fill(&["fill", engine, state, &urls.to_string(), &hosts.to_string()]))?;
+    println!(
+        "── {engine}: {urls} URLs of {hosts} hosts; store.recent_max {recent} MiB, \
+         store.cache_max {cache} MiB; memory: {}",
+        limit.words()
+    );
+    let (urls, hosts) = (urls.to_string(), hosts.to_string());
+    fill_and_kill(&mut fill(&["fill", engine, state, &urls, &hosts, &recent, &cache]))?;
     limit.drop_caches();
-    repo::run(&mut fill(&["open", engine, state]))?;
+    repo::run(&mut fill(&["open", engine, state, &cache]))?;
     println!("most memory in use, files included: {}", limit.peak());
     fs::remove_dir_all(&folder).context("clear the folder of the bench")
 }

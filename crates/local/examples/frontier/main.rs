@@ -5,8 +5,8 @@
 //! Visits are taken from the queues and settled meanwhile. `cargo xtask bench frontier` runs it in
 //! a memory limit; alone it is
 //!
-//! `cargo run --release -p lycosa-local --example frontier -- fill ENGINE FOLDER URLS HOSTS`
-//! and then, to open what was left without being closed, `-- open ENGINE FOLDER`.
+//! `cargo run --release -p lycosa-local --example frontier -- fill ENGINE FOLDER URLS HOSTS
+//! RECENT_MIB CACHE_MIB` (the last two are `store.recent_max` and `store.cache_max`) and then, to open what was left without being closed, `-- open ENGINE FOLDER`.
 
 mod web;
 
@@ -42,11 +42,17 @@ fn main() {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let number = |text: &str| text.replace('_', "").parse::<u64>().expect("a number");
     match args[..] {
-        ["fill", engine, folder, urls, hosts] => {
-            with_engine(engine, folder, Fill { urls: number(urls), hosts: number(hosts) });
+        ["fill", engine, folder, urls, hosts, recent, cache] => {
+            let recent_bytes_max = number(recent) << 20;
+            let fill = Fill { urls: number(urls), hosts: number(hosts), recent_bytes_max };
+            with_engine(engine, folder, number(cache) << 20, fill);
         }
-        ["open", engine, folder] => with_engine(engine, folder, Reopen),
-        _ => panic!("fill ENGINE FOLDER URLS HOSTS, or: open ENGINE FOLDER"),
+        ["open", engine, folder, cache] => {
+            with_engine(engine, folder, number(cache) << 20, Reopen);
+        }
+        _ => panic!(
+            "fill ENGINE FOLDER URLS HOSTS RECENT_MIB CACHE_MIB, or: open ENGINE FOLDER CACHE_MIB"
+        ),
     }
 }
 
@@ -55,9 +61,9 @@ trait Job {
     fn run<K: Kv>(self, kv: K, began: Instant);
 }
 
-fn with_engine(engine: &str, folder: &str, job: impl Job) {
+fn with_engine(engine: &str, folder: &str, cache_bytes_max: u64, job: impl Job) {
     let folder = Path::new(folder);
-    let limits = EngineSettings::default();
+    let limits = EngineSettings { cache_bytes_max, ..EngineSettings::default() };
     let began = Instant::now();
     match engine {
         #[cfg(feature = "fjall")]
@@ -98,11 +104,13 @@ impl Job for Reopen {
 struct Fill {
     urls: u64,
     hosts: u64,
+    recent_bytes_max: u64,
 }
 
 impl Job for Fill {
     fn run<K: Kv>(self, kv: K, _: Instant) {
-        let mut store = Shard::open(kv, settings()).expect("opens");
+        let settings = ShardSettings { recent_bytes_max: self.recent_bytes_max, ..settings() };
+        let mut store = Shard::open(kv, settings).expect("opens");
         let next_visit = store.recover(Timestamp::ZERO, POLICY).expect("recovers").next_visit;
         let mut run = Run {
             tasks: Tasks { waiting: Vec::new(), cursor: None },

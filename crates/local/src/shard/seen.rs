@@ -1,6 +1,6 @@
 //! Do we know this URL?
 //!
-//! For all URLs of a batch at once: the recent ones answer first, then the filter (no: new), and
+//! For all URLs of a batch at once: the filter answers first (no: new), then the recent ones, and
 //! what is left is read from `url` in one sorted sweep. Only the last is the truth; the others
 //! save its price.
 //!
@@ -73,13 +73,12 @@ impl<K: Kv> Shard<K> {
             return None;
         }
         let offer = row.offer?;
-        if let Some(near) = self.recent.find(row.id, row.text)
-            && near.covers(offer.near)
-        {
-            return Some(Verdict::Recent);
+        let filter = self.upkeep.filter.as_ref();
+        if filter.is_some_and(|filter| !filter.may_have(Print::of(row.id))) {
+            return Some(Verdict::New);
         }
-        let filter = self.upkeep.filter.as_ref()?;
-        (!filter.may_have(Print::of(row.id))).then_some(Verdict::New)
+        let near = self.recent.find(row.id, row.text)?;
+        near.covers(offer.near).then_some(Verdict::Recent)
     }
 
     /// Reads the rows that are left. Answers those whose id belongs to another text.
