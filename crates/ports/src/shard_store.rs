@@ -98,11 +98,11 @@ pub trait ShardStore: Send {
         judge: &mut Judge<'_>,
     ) -> PortResult<Revised>;
 
-    /// A small value of the crawl's own, such as the fingerprint of its settings.
     /// Begins a copy in `folder`, which is not there yet. It will hold what is committed now, as if
     /// the process had died at this moment, whatever this store does while the job is under way.
     fn copy(&mut self, folder: &Path) -> PortResult<StoreCopy>;
 
+    /// A small value of the crawl's own, such as the fingerprint of its settings.
     fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>>;
 
     fn set_note(&mut self, name: &str, value: &[u8]) -> PortResult<()>;
