@@ -7,6 +7,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use ::fjall::compaction::Leveled;
@@ -42,12 +43,19 @@ const FILE_BYTES: u64 = 32 << 20;
 /// Smallest journal that fjall takes. Larger ones only make the next open slower.
 const JOURNAL_BYTES_MAX: u64 = 128 << 20;
 
+/// How long a commit waits for room in memory, and how often it looks. Whatever happens, it goes on
+/// then: if the worker has died, the commit itself says so.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(60);
+const ROOM_LOOK: Duration = Duration::from_millis(5);
+
 /// A database of fjall.
 pub struct FjallKv {
     folder: PathBuf,
     database: Database,
     families: Vec<Keyspace>,
     readers: usize,
+    /// New rows in memory above which a commit waits.
+    rows_bytes_max: u64,
 }
 
 impl FjallKv {
@@ -68,11 +76,29 @@ impl FjallKv {
             let options = || options(family, limits);
             families.push(database.keyspace(family.name(), options).map_err(say)?);
         }
-        Ok(Self { folder: folder.to_owned(), database, families, readers: limits.readers })
+        Ok(Self {
+            folder: folder.to_owned(),
+            database,
+            families,
+            readers: limits.readers,
+            rows_bytes_max: 2 * limits.memtable_bytes_max,
+        })
     }
 
     fn family(&self, family: Family) -> &Keyspace {
         &self.families[family.index()]
+    }
+
+    /// fjall's worker both merges files and writes new rows as files. While it merges, new rows stay
+    /// in memory without bound: a store that was filled as fast as it could held 1.9 GB. So whoever
+    /// writes faster than it merges waits here.
+    fn wait_for_room(&self) {
+        let began = Instant::now();
+        while self.database.write_buffer_size() > self.rows_bytes_max
+            && began.elapsed() < ROOM_WAIT_MAX
+        {
+            std::thread::sleep(ROOM_LOOK); // fjall tells nobody when a file is written
+        }
     }
 
     fn failed(&self, doing: &str, error: ::fjall::Error) -> PortError {
@@ -181,6 +207,7 @@ impl Kv for FjallKv {
     }
 
     fn commit(&mut self, batch: &Batch, durability: Durability) -> PortResult<()> {
+        self.wait_for_room();
         let mode = match durability {
             Durability::Os => PersistMode::Buffer,
             Durability::Disk => PersistMode::SyncData,
@@ -262,5 +289,27 @@ impl Kv for FjallKv {
             sides.iter().try_for_each(|name| side::copy(&from, &folder, name))?;
             engine::finish(&folder)
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_rows_in_memory_stay_below_their_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = EngineSettings { memtable_bytes_max: 1 << 20, ..EngineSettings::SMALL };
+        let mut kv = FjallKv::open(&folder.path().join("state"), limits).unwrap();
+        let value = [7; 1_000];
+        let mut most = 0;
+        for n in 0..500_u64 {
+            let mut batch = Batch::default();
+            // Everywhere at once, so that files overlap and must be merged.
+            (0..100_u64).for_each(|m| batch.put(Family::Url, &(m << 32 | n).to_be_bytes(), &value));
+            kv.commit(&batch, Durability::Os).unwrap();
+            most = most.max(kv.database.write_buffer_size());
+        }
+        assert!(most < 2 * limits.memtable_bytes_max + 200_000, "{most}");
     }
 }
