@@ -13,7 +13,7 @@ use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB,
     DBCompactionStyle, DBCompressionType, Error, ErrorKind, LogLevel, Options, ReadOptions,
-    WriteBatch, WriteBufferManager, WriteOptions,
+    UniversalCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 
 use crate::engine::{self, Engine, EngineSettings};
@@ -114,6 +114,14 @@ fn family_options(family: Family, shared: &RocksShared) -> Options {
         // Rows are written everywhere at once and seldom read: merging whole runs writes each of
         // them a few times, where levels would write it ten times.
         options.set_compaction_style(DBCompactionStyle::Universal);
+        // Six to eight of about one size at a time, all only when the newer ones are four times
+        // the oldest: there is little to gain, because few rows are ever replaced.
+        let mut runs = UniversalCompactOptions::default();
+        runs.set_size_ratio(50);
+        runs.set_min_merge_width(6);
+        runs.set_max_size_amplification_percent(400);
+        options.set_universal_compaction_options(&runs);
+        options.set_level_zero_file_num_compaction_trigger(8);
         // Filters and indexes of large runs are larger than the cache. In pieces, a read loads what
         // it needs; whole, they pushed each other out and were read again and again.
         table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
@@ -129,13 +137,17 @@ fn family_options(family: Family, shared: &RocksShared) -> Options {
             table.set_block_size(8 << 10);
             table.set_bloom_filter(10.0, false);
         }
-        // Scanned from a known place and deleted from the front: a file in which half of a window
-        // of 1024 keys is gone is merged early, so that scans do not wade through tombstones.
-        Family::Queue | Family::Due => {
+        // Scanned from its front, where rows are deleted: a file in which half of a window of 1024
+        // keys is gone is merged early, so that scans do not wade through tombstones. Not so for
+        // queues, whose heads are known: every file has such a window, of the hosts that were just
+        // visited, and each was merged with everything (two thirds of all that was written).
+        Family::Due => {
             table.set_block_size(16 << 10);
             options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
         }
-        Family::Visit | Family::Outbox | Family::Fresh => table.set_block_size(16 << 10),
+        Family::Queue | Family::Visit | Family::Outbox | Family::Fresh => {
+            table.set_block_size(16 << 10)
+        }
         Family::Host | Family::Grant | Family::Meta => table.set_bloom_filter(10.0, false),
     }
     options.set_block_based_table_factory(&table);
