@@ -79,6 +79,12 @@ impl Filter {
         self.parts[print.part()].may_have(print)
     }
 
+    /// A word of what [`Self::may_have`] will look at.
+    pub(super) fn touch(&self, print: Print) -> u64 {
+        let part = &self.parts[print.part()];
+        part.blocks[part.block(print)].0[0]
+    }
+
     pub(super) fn add(&mut self, print: Print) {
         self.parts[print.part()].add(print);
     }

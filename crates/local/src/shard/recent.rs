@@ -135,15 +135,22 @@ impl Recent {
         self.sets = new + 1;
     }
 
+    /// A word of what [`Self::find`] will look at.
+    pub(super) fn touch(&self, id: UrlId) -> u64 {
+        let (piece, at) = self.spot_of(id);
+        self.pieces[piece][at].0[0]
+    }
+
     fn set_of(&mut self, id: UrlId) -> &mut Set {
+        let (piece, at) = self.spot_of(id);
+        &mut self.pieces[piece][at]
+    }
+
+    fn spot_of(&self, id: UrlId) -> (usize, usize) {
         // The id is a hash already: any of its bits will do.
         let whole = self.sets.next_power_of_two();
-        let mut at = id.0 as usize & (whole - 1);
-        if at >= self.sets {
-            at -= whole / 2;
-        }
-        let (piece, at) = spot(at);
-        &mut self.pieces[piece][at]
+        let at = id.0 as usize & (whole - 1);
+        spot(if at < self.sets { at } else { at - whole / 2 })
     }
 
     /// What an entry of this URL holds above its nearness. Never 0.

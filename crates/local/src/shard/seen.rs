@@ -22,6 +22,9 @@ use crate::kv::{Family, Kv};
 /// few are beyond it.
 pub(super) const SALTS_MAX: u64 = 16;
 
+/// Questions whose memory is asked for together.
+const AHEAD: usize = 32;
+
 /// How a URL's text becomes its id; a salt above 0 gives another one.
 pub type IdFn = fn(&str, u64) -> UrlId;
 
@@ -44,6 +47,10 @@ impl<K: Kv> Shard<K> {
     pub(super) fn judge(&mut self, group: &mut Group<'_>) -> PortResult<()> {
         let mut exact = Keys::default();
         for at in 0..group.rows.len() {
+            if at.is_multiple_of(AHEAD) {
+                let end = group.rows.len().min(at + AHEAD);
+                self.look_ahead(&group.rows[at..end]);
+            }
             let row = &group.rows[at];
             if row.clashes {
                 continue;
@@ -65,6 +72,17 @@ impl<K: Kv> Shard<K> {
         // In the order of the batch, so that the same batch always gives the same ids.
         sought.sort_unstable();
         sought.into_iter().try_for_each(|at| self.seek(group, at))
+    }
+
+    /// Brings what the next questions need into the processor's cache, all of it side by side: the
+    /// tables are far larger, and one answer after the other would wait for memory each time.
+    fn look_ahead(&self, rows: &[Row<'_>]) {
+        let filter = self.upkeep.filter.as_ref();
+        let touch = |row: &Row<'_>| {
+            let block = filter.map_or(0, |filter| filter.touch(Print::of(row.id)));
+            block ^ self.recent.touch(row.id)
+        };
+        std::hint::black_box(rows.iter().fold(0, |sum, row| sum ^ touch(row)));
     }
 
     /// What can be said without a look at the store.
