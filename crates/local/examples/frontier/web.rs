@@ -1,7 +1,8 @@
 //! The links of pages without end.
 //!
 //! Every URL has a number, in the order in which it is first found. A few hosts have very many and
-//! most have few. What is linked again follows Zipf's law twice over: old pages that everybody
+//! most have few. New ones come by eights of one host: a page leads to new pages of one or two
+//! hosts, most often its own. What is linked again follows Zipf's law twice over: old pages that everybody
 //! knows, the oldest most often, and new ones, the newest most often.
 
 use std::fmt::Write as _;
@@ -13,7 +14,9 @@ use types::UrlId;
 /// Links of a page, and how many of them are new.
 const LINKS: u64 = 100;
 const NEW: u64 = 10;
-/// URLs that count as new.
+/// New URLs in a row that are of one host.
+const RUN: u64 = 8;
+/// URLs that count as new; half of all while there are fewer than twice as many.
 const RECENT: u64 = 10_000_000;
 
 const WORDS: [&str; 16] = [
@@ -43,8 +46,8 @@ impl Web {
                     self.found += 1;
                     self.found - 1
                 }
-                n if n % 2 == 0 && self.found > RECENT => self.zipf(self.found - RECENT),
-                _ => self.found - 1 - self.zipf(self.found.min(RECENT)),
+                n if n % 2 == 0 => self.zipf(self.found - self.newest()),
+                _ => self.found - 1 - self.zipf(self.newest()),
             };
             let mut text = std::mem::take(&mut self.text);
             text.clear();
@@ -56,10 +59,14 @@ impl Web {
         set
     }
 
+    fn newest(&self) -> u64 {
+        RECENT.min(self.found.div_ceil(2))
+    }
+
     /// A number below `count`, by Zipf's law with an exponent of 1.
     fn zipf(&mut self, count: u64) -> u64 {
         let drawn = ((count as f64 + 1.0).ln() * self.fraction()).exp() - 1.0;
-        (drawn as u64).min(count - 1)
+        (drawn as u64).min(count.saturating_sub(1))
     }
 
     fn fraction(&mut self) -> f64 {
@@ -72,7 +79,7 @@ impl Web {
         let mix = mixed(number ^ 0x77eb);
         let word = |n: u32| WORDS[(mix >> (4 * n) & 15) as usize];
         let year = 2_000 + mix % 27;
-        let host = self.host(mix);
+        let host = self.host_of(number);
         // The writer is a string: it takes all.
         let _ = write!(
             out,
@@ -85,7 +92,8 @@ impl Web {
     }
 
     /// The host of a URL: the cube makes a few large and most small.
-    fn host(&self, mix: u64) -> u64 {
+    fn host_of(&self, number: u64) -> u64 {
+        let mix = mixed((number / RUN) ^ 0x77eb);
         let part = (mix >> 24) as f64 / (1_u64 << 40) as f64;
         ((part * part * part) * self.hosts as f64) as u64
     }
@@ -96,7 +104,7 @@ pub fn packed_text_bytes(web: &Web, known: u64) -> f64 {
     let step = (web.hosts / 100).max(1);
     let mut texts = Vec::new();
     for number in 0..known {
-        let host = web.host(mixed(number ^ 0x77eb));
+        let host = web.host_of(number);
         // A stretch of neighbours, as they lie in a block.
         if host % step < step.div_ceil(100) && texts.len() < 2_000_000 {
             let mut text = String::new();
