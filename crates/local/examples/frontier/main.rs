@@ -151,7 +151,9 @@ impl Job for Fill {
         report_size(&mut store, &run.web);
         // Whoever has started us kills us now: nothing is closed.
         println!("filled");
-        std::thread::park();
+        loop {
+            std::thread::park();
+        }
     }
 }
 
