@@ -140,7 +140,7 @@ fn family_options(family: Family, shared: &RocksShared) -> Options {
         // Scanned from its front, where rows are deleted: a file in which half of a window of 1024
         // keys is gone is merged early, so that scans do not wade through tombstones. Not so for
         // queues, whose heads are known: every file has such a window, of the hosts that were just
-        // visited, and each was merged with everything (two thirds of all that was written).
+        // visited, and each was merged with everything.
         Family::Due => {
             table.set_block_size(16 << 10);
             options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);

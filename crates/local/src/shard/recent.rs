@@ -98,17 +98,11 @@ impl Recent {
     /// The next find must go to the store. Whatever else has the same place is forgotten too.
     pub(super) fn forget(&mut self, id: UrlId) {
         let Set(entries) = self.set_of(id);
-        let before = entries.len();
-        let mut left = 0;
-        for at in 0..before {
-            let entry = entries[at];
-            if entry != EMPTY && place_bits(entry) != place_of(id) {
-                entries[left] = entry;
-                left += 1;
-            }
-        }
-        let gone = entries[left..].iter().filter(|entry| **entry != EMPTY).count();
-        entries[left..].fill(EMPTY);
+        let all = std::mem::replace(entries, [EMPTY; WAYS]);
+        let filled = all.into_iter().filter(|entry| *entry != EMPTY);
+        let stays = filled.clone().filter(|entry| place_bits(*entry) != place_of(id));
+        let gone = filled.count() - stays.clone().count();
+        entries.iter_mut().zip(stays).for_each(|(place, entry)| *place = entry);
         self.entries -= gone;
     }
 
