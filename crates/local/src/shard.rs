@@ -16,6 +16,8 @@ mod filter;
 mod group;
 mod heads;
 pub mod keys;
+mod lent;
+mod lines;
 mod meta;
 mod migrate;
 mod prints;
@@ -44,6 +46,7 @@ use types::record::RetryPolicy;
 use types::{CrawlUrl, HostKey, Origin, Record, ShardId, Timestamp};
 
 use self::heads::Heads;
+use self::lent::Lent;
 use self::meta::Meta;
 use self::recent::Recent;
 use self::upkeep::Upkeep;
@@ -118,6 +121,7 @@ pub struct Shard<K> {
     next_due: Option<Timestamp>,
     floors: Floors,
     recent: Recent,
+    lent: Lent,
     seen: SeenFacts,
     heads: LruCache<Box<str>, Heads, FixedState>,
     upkeep: Upkeep,
@@ -144,7 +148,8 @@ impl<K: Kv> Shard<K> {
             visits: VisitNumbers::new(meta.visit_bound),
             next_due: None,
             floors: Floors::default(),
-            recent: Recent::new(settings.recent_bytes_max, seed),
+            recent: Recent::new(settings.recent_bytes_max, seed)?,
+            lent: Lent::new()?,
             seen: SeenFacts::default(),
             heads: LruCache::with_hasher(hosts_max, FixedState::with_seed(seed)),
             upkeep: Upkeep::default(),

@@ -198,7 +198,7 @@ pub struct StoreSettings {
     /// a killed crawl is opened, a million in less than a second.
     pub checkpoint_urls: u64,
     /// Memory for links that were met a moment ago and need no look at the state, all shards
-    /// together, 8 bytes each. It is taken as the crawl grows.
+    /// together, 6 bytes each. It is taken as the crawl grows.
     pub recent_max: ByteSize,
     /// Memory for what was read from the state's files, all shards together.
     pub cache_max: ByteSize,

@@ -10,7 +10,7 @@ use ports::{PortResult, failpoint};
 use types::{QueueKey, ShardId, Task};
 
 use super::Shard;
-use super::group::{Group, HostIndex, RowIndex, Verdict, near_of};
+use super::group::{Group, HostIndex, Row, RowIndex, Verdict, near_of};
 use super::keys;
 use super::meta::Counters;
 use super::seen::{Keys, is_open_to_offers};
@@ -94,7 +94,12 @@ impl<K: Kv> Shard<K> {
         let mut changed = Vec::with_capacity(visits.len());
         for change in visits.iter().filter_map(|visit| visit.url.as_ref()) {
             let text = change.record.url.as_str();
-            changed.push(group.visited(text, (self.settings.ids)(text, 0))?);
+            let id = (self.settings.ids)(text, 0);
+            let row = group.visited(text, id)?;
+            if self.lent.has(id, change.key, near_of(&change.record.found)) {
+                group.rows[row].verdict = Verdict::Lent;
+            }
+            changed.push(row);
         }
         let sets = visits.iter().map(|visit| &visit.links);
         let sets = sets.chain(arrivals.iter().map(|arrival| &arrival.links));
@@ -112,14 +117,19 @@ impl<K: Kv> Shard<K> {
         visits: &[&VisitCommit],
         changed: &[RowIndex],
     ) -> PortResult<BTreeSet<(HostIndex, QueueKey)>> {
-        let changes = visits.iter().filter_map(|visit| visit.url.as_ref());
-        let places: Vec<_> = changes.zip(changed).map(|(change, &row)| (change.key, row)).collect();
+        let mut places = Vec::with_capacity(changed.len());
         let mut keys = Keys::default();
-        for (n, (key, row)) in places.iter().enumerate() {
-            let host = group.rows[*row].host;
-            keys.push_key(&keys::queue(group.hosts.prefix(host), *key), n);
-        }
         let mut present = BTreeSet::new();
+        let changes = visits.iter().filter_map(|visit| visit.url.as_ref());
+        for (change, &row) in changes.zip(changed) {
+            let Row { host, id, .. } = group.rows[row];
+            if self.lent.has(id, change.key, near_of(&change.record.found)) {
+                present.insert((host, change.key));
+                continue;
+            }
+            keys.push_key(&keys::queue(group.hosts.prefix(host), change.key), places.len());
+            places.push((change.key, row));
+        }
         let rows = &group.rows;
         keys.read(&self.kv, Family::Queue, |n, value| {
             let (key, row) = places[n];
@@ -175,6 +185,9 @@ impl<K: Kv> Shard<K> {
         answer.next_due = self.next_due;
         staged.new_ids.iter().for_each(|id| self.upkeep.learn(*id));
         for row in &group.rows {
+            if row.changed {
+                self.lent.forget(row.id);
+            }
             match &row.verdict {
                 Verdict::Stored(record) if is_open_to_offers(&record.state) => {
                     self.recent.forget(row.id);
@@ -183,7 +196,11 @@ impl<K: Kv> Shard<K> {
                     self.recent.insert(row.id, row.text, near_of(&record.found));
                 }
                 Verdict::Known(near) => self.recent.insert(row.id, row.text, *near),
-                Verdict::New | Verdict::Recent | Verdict::Open | Verdict::Unplaced => {}
+                Verdict::New
+                | Verdict::Recent
+                | Verdict::Lent
+                | Verdict::Open
+                | Verdict::Unplaced => {}
             }
         }
         self.keep_heads(&mut group.hosts);
@@ -191,6 +208,7 @@ impl<K: Kv> Shard<K> {
         for (at, key) in staged.queued {
             let row = &mut group.rows[at];
             if let Verdict::Stored(record) = std::mem::replace(&mut row.verdict, Verdict::Open) {
+                self.lent.insert(row.id, key, near_of(&record.found));
                 answer.accepted.push(Task { key, id: row.id, record: *record });
             }
         }

@@ -62,6 +62,8 @@ pub(super) enum Verdict {
     Known(Near),
     /// Known, and its record is wanted.
     Stored(Box<Record>),
+    /// Visited, and as its visitor was told.
+    Lent,
     /// All the ids it could have belong to others.
     Unplaced,
 }

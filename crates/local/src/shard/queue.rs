@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use types::{HostKey, Origin, QueueKey, Record, State, Task, Timestamp, UrlId};
 
 use super::Shard;
-use super::group::Hosts;
+use super::group::{Hosts, near_of};
 use super::heads::Heads;
 use super::keys::{self, HostKind};
 use super::meta;
@@ -49,7 +49,10 @@ impl<K: Kv> Shard<K> {
         })?;
         for ((n, key, id), record) in tasks.into_iter().zip(found) {
             match record {
-                Some(record) => answers[n].tasks.push(Task { key, id, record }),
+                Some(record) => {
+                    self.lent.insert(id, key, near_of(&record.found));
+                    answers[n].tasks.push(Task { key, id, record });
+                }
                 None => tracing::error!(%id, "a queue entry without a record"),
             }
         }
@@ -295,6 +298,7 @@ impl<K: Kv> Shard<K> {
         let queued = self.requeue(batch, moves, 0)?;
         // What was refused may be open to offers now, or the other way round.
         changed.iter().for_each(|id| self.recent.forget(*id));
+        changed.iter().for_each(|id| self.lent.forget(*id));
         Ok(Revised { changed: changed.len() as u64, queued })
     }
 

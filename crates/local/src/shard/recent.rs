@@ -4,50 +4,48 @@
 //! to. A table of the latest URLs answers for them without a look at the store. It knows how near
 //! each was found, so that a nearer find still goes through.
 //!
-//! Always: what it calls known is in the store with nothing to change. An entry is eight bytes, so
+//! Always: what it calls known is in the store with nothing to change. An entry is six bytes, so
 //! that one for each of a hundred million URLs fits into memory where somebody wants that. Beside
-//! its place it holds 42 bits of a hash under a seed that no page knows: with the filter, which is
-//! asked first, a new URL is taken for a known one once in 10^14 times.
+//! its place and its nearness it holds 34 bits of a hash under a seed that no page knows: with the
+//! filter, which is asked first, a new URL is taken for a known one once in 10^12 times.
 //!
 //! The table grows by one set after the other (linear hashing): no pause, and no moment in which
-//! it is there twice.
+//! it is there twice. Its memory is reserved at the largest, and taken as it grows.
 
+use ports::PortResult;
 use types::UrlId;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Entries looked through for a URL; they are one cache line.
-const WAYS: usize = 8;
+use super::lines::{Line, Lines};
+
+/// Entries looked through for a URL; they are one cache line, the one that was met last first.
+const WAYS: usize = size_of::<Line>() / ENTRY_BYTES;
+const ENTRY_BYTES: usize = 6;
 /// Of them, as many are filled on average before the table grows: where a set still stands for two,
-/// all are.
+/// twice as many are.
 const FILLED: usize = 4;
-/// Sets of the smallest table, and of each piece by which it grows: 1 MiB.
-const PIECE_BITS: u32 = 14;
-const PIECE: usize = 1 << PIECE_BITS;
+/// Sets of the smallest table: 8 MiB.
+const LEAST_BITS: u32 = 17;
 
 /// An entry: how near, then the bits of the id that place it in a larger table, then the proof.
-const NEAR_BITS: u32 = 10;
-const PLACE_BITS: u32 = 12;
-const PROOF_BITS: u32 = u64::BITS - NEAR_BITS - PLACE_BITS;
+const NEAR_BITS: u32 = 5;
+const PLACE_BITS: u32 = 9;
+const PROOF_BITS: u32 = 8 * ENTRY_BYTES as u32 - NEAR_BITS - PLACE_BITS;
 const EMPTY: u64 = 0;
 
 /// Sets of the largest table, 4 GiB: an entry holds no bits to place it in a larger one.
-const SETS_MAX: usize = 1 << (PIECE_BITS + PLACE_BITS);
+const SETS_MAX: usize = 1 << (LEAST_BITS + PLACE_BITS);
 
 /// A bounded table; a new entry pushes that one of its set out which was not met for longest.
 #[derive(Debug)]
 pub(super) struct Recent {
-    pieces: Vec<Box<[Set]>>,
+    lines: Lines,
+    /// Sets in use, of all that there are lines for.
     sets: usize,
-    sets_max: usize,
     /// Entries that pushed none out.
     entries: usize,
     seed: u64,
 }
-
-/// The entry that was met last comes first.
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct Set([u64; WAYS]);
 
 /// How near a URL was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,44 +63,42 @@ impl Near {
 }
 
 impl Recent {
-    pub(super) fn new(bytes_max: u64, seed: u64) -> Self {
-        let sets_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Set>();
+    pub(super) fn new(bytes_max: u64, seed: u64) -> PortResult<Self> {
+        let sets_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Line>();
         let sets_max = sets_max.clamp(1, SETS_MAX);
-        let sets = sets_max.min(PIECE);
-        Self { pieces: vec![piece(sets)], sets, sets_max, entries: 0, seed }
+        let sets = sets_max.min(1 << LEAST_BITS);
+        Ok(Self { lines: Lines::new(sets_max)?, sets, entries: 0, seed })
     }
 
     /// How near this very URL was found at least, if it is here.
     pub(super) fn find(&mut self, id: UrlId, text: &str) -> Option<Near> {
         let mark = self.mark(id, text);
-        let Set(entries) = self.set_of(id);
-        let at = entries.iter().position(|entry| entry >> NEAR_BITS == mark)?;
-        entries[..=at].rotate_right(1);
-        Some(unpack(entries[0]))
+        let set = self.set_of(id);
+        let at = position(set, mark)?;
+        let entry = entry(set, at);
+        put_first(set, at, entry);
+        Some(unpack(entry))
     }
 
     pub(super) fn insert(&mut self, id: UrlId, text: &str, near: Near) {
-        while self.entries > self.sets * FILLED && self.sets < self.sets_max {
+        while self.entries > self.sets * FILLED && self.sets < self.lines.all().len() {
             self.grow();
         }
         let mark = self.mark(id, text);
-        let Set(entries) = self.set_of(id);
-        let known = entries.iter().position(|entry| entry >> NEAR_BITS == mark);
-        let at = known.unwrap_or(WAYS - 1);
-        let fills = entries[at] == EMPTY;
-        entries.copy_within(..at, 1);
-        entries[0] = mark << NEAR_BITS | pack(near);
+        let set = self.set_of(id);
+        let at = position(set, mark).unwrap_or(WAYS - 1);
+        let fills = entry(set, at) == EMPTY;
+        put_first(set, at, mark << NEAR_BITS | pack(near));
         self.entries += usize::from(fills);
     }
 
     /// The next find must go to the store. Whatever else has the same place is forgotten too.
     pub(super) fn forget(&mut self, id: UrlId) {
-        let Set(entries) = self.set_of(id);
-        let all = std::mem::replace(entries, [EMPTY; WAYS]);
-        let filled = all.into_iter().filter(|entry| *entry != EMPTY);
-        let stays = filled.clone().filter(|entry| place_bits(*entry) != place_of(id));
-        let gone = filled.count() - stays.clone().count();
-        entries.iter_mut().zip(stays).for_each(|(place, entry)| *place = entry);
+        let set = self.set_of(id);
+        let all = std::mem::replace(set, [0; size_of::<Line>()]);
+        let gone = entries(&all).filter(|entry| place_bits(*entry) == place_of(id)).count();
+        let stays = entries(&all).filter(|entry| place_bits(*entry) != place_of(id));
+        stays.enumerate().for_each(|(at, entry)| put(set, at, entry));
         self.entries -= gone;
     }
 
@@ -110,20 +106,14 @@ impl Recent {
     fn grow(&mut self) {
         let new = self.sets;
         let bit = new.ilog2();
-        let (old_piece, old) = spot(new - (1 << bit));
-        let (new_piece, at) = spot(new);
-        if at == 0 {
-            self.pieces.push(piece(PIECE));
-        }
-        let Set(all) = std::mem::replace(&mut self.pieces[old_piece][old], Set([EMPTY; WAYS]));
-        let goes = |entry: &u64| place_bits(*entry) >> (bit - PIECE_BITS) & 1 == 1;
+        let old = new - (1 << bit);
+        let sets = self.lines.all_mut();
+        let all = std::mem::replace(&mut sets[old], [0; size_of::<Line>()]);
         let (mut stay, mut go) = (0, 0);
-        for entry in all.into_iter().filter(|entry| *entry != EMPTY) {
-            let (piece, set, n) = match goes(&entry) {
-                true => (new_piece, at, &mut go),
-                false => (old_piece, old, &mut stay),
-            };
-            self.pieces[piece][set].0[*n] = entry;
+        for entry in entries(&all) {
+            let goes = place_bits(entry) >> (bit - LEAST_BITS) & 1 == 1;
+            let (set, n) = if goes { (new, &mut go) } else { (old, &mut stay) };
+            put(&mut sets[set], *n, entry);
             *n += 1;
         }
         self.sets = new + 1;
@@ -131,20 +121,19 @@ impl Recent {
 
     /// A word of what [`Self::find`] will look at.
     pub(super) fn touch(&self, id: UrlId) -> u64 {
-        let (piece, at) = self.spot_of(id);
-        self.pieces[piece][at].0[0]
+        entry(&self.lines.all()[self.spot_of(id)], 0)
     }
 
-    fn set_of(&mut self, id: UrlId) -> &mut Set {
-        let (piece, at) = self.spot_of(id);
-        &mut self.pieces[piece][at]
+    fn set_of(&mut self, id: UrlId) -> &mut Line {
+        let at = self.spot_of(id);
+        &mut self.lines.all_mut()[at]
     }
 
-    fn spot_of(&self, id: UrlId) -> (usize, usize) {
+    fn spot_of(&self, id: UrlId) -> usize {
         // The id is a hash already: any of its bits will do.
         let whole = self.sets.next_power_of_two();
         let at = id.0 as usize & (whole - 1);
-        spot(if at < self.sets { at } else { at - whole / 2 })
+        if at < self.sets { at } else { at - whole / 2 }
     }
 
     /// What an entry of this URL holds above its nearness. Never 0.
@@ -154,51 +143,69 @@ impl Recent {
     }
 }
 
-fn piece(sets: usize) -> Box<[Set]> {
-    vec![Set([EMPTY; WAYS]); sets].into_boxed_slice()
+fn entry(set: &Line, at: usize) -> u64 {
+    let bytes = set[at * ENTRY_BYTES..].first_chunk().expect("the last entry ends before the line");
+    u64::from_le_bytes(*bytes) & ((1 << (8 * ENTRY_BYTES)) - 1)
 }
 
-/// Piece, and place in it, of a set.
-const fn spot(set: usize) -> (usize, usize) {
-    (set >> PIECE_BITS, set & (PIECE - 1))
+fn put(set: &mut Line, at: usize, entry: u64) {
+    set[at * ENTRY_BYTES..][..ENTRY_BYTES].copy_from_slice(&entry.to_le_bytes()[..ENTRY_BYTES]);
+}
+
+/// Those before `at` move back by one place, over what was there.
+fn put_first(set: &mut Line, at: usize, entry: u64) {
+    set.copy_within(..at * ENTRY_BYTES, ENTRY_BYTES);
+    put(set, 0, entry);
+}
+
+/// What is in a set; the empty places are its last.
+fn entries(set: &Line) -> impl Iterator<Item = u64> {
+    (0..WAYS).map(|at| entry(set, at)).take_while(|entry| *entry != EMPTY)
+}
+
+fn position(set: &Line, mark: u64) -> Option<usize> {
+    (0..WAYS).position(|at| entry(set, at) >> NEAR_BITS == mark)
 }
 
 /// The bits of an id beyond those that choose a set of the smallest table: a larger one needs some
 /// of them for that.
 const fn place_of(id: UrlId) -> u64 {
-    id.0 as u64 >> PIECE_BITS & ((1 << PLACE_BITS) - 1)
+    id.0 as u64 >> LEAST_BITS & ((1 << PLACE_BITS) - 1)
 }
 
 const fn place_bits(entry: u64) -> u64 {
     entry >> NEAR_BITS & ((1 << PLACE_BITS) - 1)
 }
 
-/// Ten bits. What does not fit is written as farther than it was: then the store is asked.
+/// Depths beyond those that are written as they are.
+const DEPTHS: [u16; 7] = [32, 48, 64, 96, 128, 192, 256];
+const EXACT: u16 = 24;
+/// Known, and nothing is said of how near.
+const ANY: u64 = (1 << NEAR_BITS) - 1;
+
+/// What does not fit is written as farther than it was: then the store is asked.
 fn pack(near: Near) -> u64 {
-    u64::from(near.seed) << 9 | u64::from(near.hops.min(3)) << 7 | depth_class(near.depth)
+    if near.hops > 0 {
+        return ANY;
+    }
+    match near.depth {
+        0..EXACT => u64::from(near.depth),
+        depth => {
+            let class = DEPTHS.iter().position(|least| depth <= *least);
+            class.map_or(ANY, |class| u64::from(EXACT) + class as u64)
+        }
+    }
 }
 
 fn unpack(entry: u64) -> Near {
-    let hops = entry >> 7 & 3;
-    let hops = if hops == 3 { u8::MAX } else { hops as u8 };
-    Near { depth: class_depth(entry & 127), hops, seed: entry >> 9 & 1 == 1 }
-}
-
-/// Exact up to 31, then sixteen steps to each doubling; the last class is all that is farther.
-fn depth_class(depth: u16) -> u64 {
-    if depth < 32 {
-        return u64::from(depth);
-    }
-    let shift = depth.ilog2() - 4;
-    let sixteenths = u64::from(depth).div_ceil(1 << shift);
-    (u64::from(shift) * 16 + sixteenths).min(127)
-}
-
-fn class_depth(class: u64) -> u16 {
-    match class {
-        0..16 => class as u16,
-        16..127 => (16 + class as u16 % 16) << (class / 16 - 1),
-        _ => u16::MAX,
+    let class = entry & ANY;
+    let depth = match class.checked_sub(u64::from(EXACT)) {
+        None => Some(class as u16),
+        Some(farther) => DEPTHS.get(farther as usize).copied(),
+    };
+    match depth {
+        Some(depth) => Near { depth, hops: 0, seed: false },
+        None => Near { depth: u16::MAX, hops: u8::MAX, seed: false },
     }
 }
 
@@ -206,13 +213,13 @@ fn class_depth(class: u64) -> u16 {
 mod tests {
     use super::*;
 
-    const NEAR: Near = Near { depth: 3, hops: 1, seed: false };
+    const NEAR: Near = Near { depth: 3, hops: 0, seed: false };
 
     #[test]
     fn what_was_put_in_is_found_until_newer_ones_push_it_out() {
-        let mut recent = Recent::new(128, 1);
+        let mut recent = Recent::new(128, 1).unwrap();
         // All of one set: equal low bits.
-        let ids: Vec<_> = (1..=WAYS as u128 + 1).map(|n| UrlId(n << PIECE_BITS)).collect();
+        let ids: Vec<_> = (1..=WAYS as u128 + 1).map(|n| UrlId(n << LEAST_BITS)).collect();
         for (n, id) in ids.iter().enumerate() {
             recent.insert(*id, "u", Near { depth: n as u16, ..NEAR });
         }
@@ -232,7 +239,7 @@ mod tests {
 
     #[test]
     fn another_text_with_the_same_id_is_not_taken_for_it() {
-        let mut recent = Recent::new(1 << 10, 7);
+        let mut recent = Recent::new(1 << 10, 7).unwrap();
         recent.insert(UrlId(9), "http://a.test/", NEAR);
         assert_eq!(recent.find(UrlId(9), "http://b.test/"), None);
         assert_eq!(recent.find(UrlId(9), "http://a.test/"), Some(NEAR));
@@ -242,42 +249,42 @@ mod tests {
     fn a_table_that_fills_up_grows_and_keeps_what_it_has() {
         let text = |n: u64| format!("http://a.test/{n}");
         // Three and a half of the smallest: the last doubling is not finished.
-        let mut recent = Recent::new(7 << 19, 7);
+        let mut recent = Recent::new(7 << 22, 7).unwrap();
         let smallest = recent.sets;
         let mut inserted = 0;
         while recent.sets < 3 * smallest {
-            let (id, depth) = (UrlId::of(&text(inserted)), (inserted % 32) as u16);
+            let (id, depth) = (UrlId::of(&text(inserted)), (inserted % 24) as u16);
             recent.insert(id, &text(inserted), Near { depth, ..NEAR });
             inserted += 1;
         }
         let mut kept = 0;
         for n in 0..inserted {
             if let Some(near) = recent.find(UrlId::of(&text(n)), &text(n)) {
-                assert_eq!(near.depth, (n % 32) as u16);
+                assert_eq!(near.depth, (n % 24) as u16);
                 kept += 1;
             }
         }
-        assert!(kept > inserted * 8 / 10, "{kept} of {inserted}");
+        assert!(kept > inserted * 97 / 100, "{kept} of {inserted}");
         assert_eq!(kept as usize, recent.entries);
         // It never grows beyond its maximum.
-        (0..1_000_000).for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
-        assert_eq!((recent.sets, recent.pieces.len()), (7 * smallest / 2, 4));
-        let met = (0..1_000_000).filter(|n| recent.find(UrlId::of(&text(*n)), &text(*n)).is_some());
+        (0..2_500_000).for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
+        assert_eq!(recent.sets, 7 * smallest / 2);
+        let met = (0..2_500_000).filter(|n| recent.find(UrlId::of(&text(*n)), &text(*n)).is_some());
         assert_eq!(met.count(), recent.entries, "an entry is found by nobody");
     }
 
     #[test]
     fn a_nearness_is_packed_as_it_is_or_as_farther() {
-        for depth in 0..=u16::MAX {
-            let near = Near { depth, hops: 0, seed: false };
+        let all = (0..=u16::MAX)
+            .flat_map(|depth| [(depth, 0, false), (depth, 1, false), (depth, 0, true)]);
+        for (depth, hops, seed) in all.chain([(0, 255, true)]) {
+            let near = Near { depth, hops, seed };
             let back = unpack(pack(near));
-            assert!(near.covers(back) && (depth > 31 || back == near), "{near:?} became {back:?}");
-            assert!(depth > 1_920 || back.depth - depth <= depth / 16, "{near:?} became {back:?}");
-        }
-        for (hops, seed) in [(0, true), (1, false), (2, true), (3, false), (255, true)] {
-            let near = Near { depth: 5, hops, seed };
-            let far = if hops > 2 { 255 } else { hops };
-            assert_eq!(unpack(pack(near)), Near { hops: far, ..near });
+            assert!(near.covers(back), "{near:?} became {back:?}");
+            let exact = depth < EXACT && hops == 0;
+            assert!(!exact || back == Near { seed: false, ..near }, "{near:?} became {back:?}");
+            let close = depth <= 256 && hops == 0;
+            assert!(!close || back.depth - depth <= depth / 2, "{near:?} became {back:?}");
         }
     }
 
@@ -286,7 +293,7 @@ mod tests {
         assert!(NEAR.covers(NEAR));
         assert!(NEAR.covers(Near { depth: 4, hops: 2, seed: false }));
         assert!(!NEAR.covers(Near { depth: 2, ..NEAR }));
-        assert!(!NEAR.covers(Near { hops: 0, ..NEAR }));
+        assert!(!Near { hops: 1, ..NEAR }.covers(NEAR));
         assert!(!NEAR.covers(Near { seed: true, ..NEAR }));
         assert!(Near { seed: true, ..NEAR }.covers(NEAR));
     }

@@ -52,7 +52,7 @@ impl<K: Kv> Shard<K> {
                 self.look_ahead(&group.rows[at..end]);
             }
             let row = &group.rows[at];
-            if row.clashes {
+            if row.clashes || matches!(row.verdict, Verdict::Lent) {
                 continue;
             }
             if let Some(verdict) = self.guess(row) {

@@ -74,6 +74,7 @@ impl<K: Kv> Shard<K> {
                     }
                     stored.due
                 }
+                Verdict::Lent => None,
                 _ => {
                     staged.accept(id);
                     None
@@ -150,7 +151,7 @@ impl<K: Kv> Shard<K> {
                     staged.tally.add(UNPLACED, row.finds);
                     continue;
                 }
-                Verdict::Known(_) | Verdict::Recent | Verdict::Open => continue,
+                Verdict::Known(_) | Verdict::Recent | Verdict::Lent | Verdict::Open => continue,
             };
             row.changed = true;
             let Some(record) = row.record_mut() else { continue };
