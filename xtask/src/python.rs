@@ -14,8 +14,17 @@ use crate::repo::{self, Repo};
 /// Tests find the Python with the tools in this variable.
 pub const VARIABLE: &str = "LYCOSA_PYTHON";
 
-/// The outside judges of our archives. setuptools is for the one that asks for its resources.
-const TOOLS: &[&str] = &["warcio==1.7.5", "cdxj-indexer==1.4.6", "setuptools<81"];
+/// The outside judges of our archives (setuptools is for the one that asks for its resources), and
+/// what a client of our frontier service is made of.
+const TOOLS: &[&str] = &[
+    "warcio==1.7.5",
+    "cdxj-indexer==1.4.6",
+    "setuptools<81",
+    "grpcio==1.76.0",
+    "grpcio-tools==1.76.0",
+    "grpcio-health-checking==1.76.0",
+    "grpcio-reflection==1.76.0",
+];
 
 /// The Python that has the tools; made at the first call.
 pub fn venv(repo: &Repo) -> Result<PathBuf> {

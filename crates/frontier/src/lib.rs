@@ -27,6 +27,7 @@ pub mod host;
 mod lease;
 pub mod politeness;
 pub mod priority;
+pub mod queues;
 mod robots;
 pub mod scope;
 mod seats;

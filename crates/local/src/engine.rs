@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ports::{PortError, PortErrorKind, PortResult, ShardStore};
+use ports::{ForeignStore, PortError, PortErrorKind, PortResult, ShardStore};
 
 use crate::files::{failed, make_folder, sync_folder};
 use crate::shard::ShardSettings;
@@ -121,16 +121,50 @@ pub fn open_shards(
     shards: &[ShardSettings],
     limits: EngineSettings,
 ) -> PortResult<Vec<Box<dyn ShardStore>>> {
-    if !engine.is_built_in() {
-        let cause = format!("this lycosa was built without {engine}");
-        return Err(PortError::new(PortErrorKind::Version, "open the state", cause));
-    }
+    check_built_in(engine)?;
     let folders = shards.iter().map(|shard| shard_folder(state, shard.shard.0));
     let folders: Vec<PathBuf> = folders.collect();
     folders.iter().try_for_each(|folder| mark(folder, engine))?;
     let stores = open_all(&folders, engine, shards, limits)?;
     folders.iter().try_for_each(|folder| finish(folder))?;
     Ok(stores)
+}
+
+/// Opens the state of foreign crawls in a folder of `state`, or begins it there.
+///
+/// # Errors
+/// As for [`open_shards`].
+pub fn open_foreign(
+    state: &Path,
+    engine: Engine,
+    limits: EngineSettings,
+) -> PortResult<Box<dyn ForeignStore>> {
+    check_built_in(engine)?;
+    let folder = state.join("foreign");
+    mark(&folder, engine)?;
+    let store: Box<dyn ForeignStore> = match engine {
+        #[cfg(feature = "fjall")]
+        Engine::Fjall => {
+            Box::new(crate::Foreign::open(crate::fjall::FjallKv::open(&folder, limits)?)?)
+        }
+        #[cfg(feature = "rocksdb")]
+        Engine::Rocksdb => {
+            let shared = crate::rocks::RocksShared::new(limits);
+            Box::new(crate::Foreign::open(crate::rocks::RocksKv::open(&folder, &shared)?)?)
+        }
+        #[cfg(not(all(feature = "fjall", feature = "rocksdb")))]
+        _ => unreachable!("checked above: {engine} is built in; {limits:?}"),
+    };
+    finish(&folder)?;
+    Ok(store)
+}
+
+fn check_built_in(engine: Engine) -> PortResult<()> {
+    if engine.is_built_in() {
+        return Ok(());
+    }
+    let cause = format!("this lycosa was built without {engine}");
+    Err(PortError::new(PortErrorKind::Version, "open the state", cause))
 }
 
 fn open_all(

@@ -15,6 +15,7 @@ pub mod engine;
 pub mod files;
 #[cfg(feature = "fjall")]
 pub mod fjall;
+pub mod foreign;
 pub mod kv;
 pub mod memory;
 #[cfg(any(feature = "fjall", feature = "rocksdb", test))]
@@ -28,8 +29,9 @@ pub mod sim_files;
 
 pub use archive::ArchiveSettings;
 pub use cdxj::CdxjSink;
-pub use engine::{Engine, EngineSettings, open_shards};
+pub use engine::{Engine, EngineSettings, open_foreign, open_shards};
 pub use files::WarcFiles;
+pub use foreign::Foreign;
 pub use kv::Kv;
 pub use memory::MemoryKv;
 pub use shard::{Shard, ShardSettings};

@@ -10,6 +10,7 @@ mod demo;
 mod dlq;
 mod fetch;
 pub mod flags;
+mod frontier;
 mod look;
 mod tool;
 mod warc;
@@ -45,6 +46,8 @@ enum Command {
     Dlq(dlq::DlqArgs),
     /// Save a crawl in a new folder, also while it runs
     Backup(backup::BackupArgs),
+    /// Keep the queues of other crawlers, as a service that speaks URLFrontier
+    Frontier(Box<frontier::FrontierArgs>),
     /// Visit one URL politely and show what came back
     Fetch(Box<fetch::FetchArgs>),
     /// Crawl a simulated web for a minute, to see how it goes
@@ -65,7 +68,7 @@ enum Command {
         hide = true,
         name = "search",
         aliases = ["export", "forget", "traps", "rank", "reprocess", "import", "serve",
-                   "top", "frontier", "worker", "node"]
+                   "top", "worker", "node"]
     )]
     Later(LaterArgs),
 }
@@ -84,6 +87,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Explain(args) => look::explain(&args),
         Command::Dlq(args) => dlq::run(&args),
         Command::Backup(args) => backup::run(&args),
+        Command::Frontier(args) => frontier::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Simweb(args) => demo::serve(&args),

@@ -3,6 +3,7 @@
 //! For people to stderr, around the progress bar if there is one; for machines to `logs/*.jsonl`
 //! in the crawl's directory. `LYCOSA_LOG` sets what is logged (`debug`, `engine=debug,info`).
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,6 +15,7 @@ use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, reload};
 use types::Timestamp;
 
 use crate::settings::layers::SettingsError;
@@ -66,8 +68,37 @@ pub struct Loudness {
     pub verbose: u8,
 }
 
+/// How much is logged, changed while the process runs.
+#[derive(Clone)]
+pub struct Levels {
+    /// For people, and for machines: what was asked at the start, and how to ask for something else.
+    filters: Arc<[(String, Change)]>,
+    /// What was asked since.
+    asked: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+type Change = Box<dyn Fn(EnvFilter) + Send + Sync>;
+
+impl Levels {
+    /// From now on this part is logged from this level on; all of ours if it is none of them.
+    pub fn set(&self, part: &str, level: &str) {
+        let parts: Vec<&str> = match CRATES.contains(&part.trim_start_matches("lycosa_")) {
+            true => vec![part.trim_start_matches("lycosa_")],
+            false => CRATES.to_vec(),
+        };
+        let mut asked = self.asked.lock().expect("no panic while locked");
+        for part in parts {
+            asked.insert(format!("lycosa_{part}"), level.to_owned());
+        }
+        let asked: String = asked.iter().map(|(part, level)| format!(",{part}={level}")).collect();
+        for (first, change) in &*self.filters {
+            change(EnvFilter::new(format!("{first}{asked}")));
+        }
+    }
+}
+
 /// Starts logging; `logs` is the folder for machines' lines. Called once.
-pub fn start(loudness: Loudness, logs: Option<&Path>, stderr: &Stderr) -> anyhow::Result<()> {
+pub fn start(loudness: Loudness, logs: Option<&Path>, stderr: &Stderr) -> anyhow::Result<Levels> {
     let level = match loudness {
         Loudness { quiet: true, .. } => "error",
         Loudness { verbose: 0, .. } => "warn",
@@ -77,44 +108,53 @@ pub fn start(loudness: Loudness, logs: Option<&Path>, stderr: &Stderr) -> anyhow
     // Dependencies are heard from `warn` on, whatever is asked of ours.
     let ours = |level: &str| {
         format!(
-            "warn,lycosa={level},lycosa_engine={level},lycosa_fetch={level},lycosa_local={level},lycosa_frontier={level}"
+            "warn,lycosa={level},lycosa_engine={level},lycosa_fetch={level},lycosa_local={level},\
+             lycosa_frontier={level},lycosa_service={level}"
         )
     };
-    let filter = |default: &str| match std::env::var("LYCOSA_LOG") {
-        Ok(text) => EnvFilter::try_new(full_names(&text)).map_err(|error| {
-            SettingsError(format!("LYCOSA_LOG={text}: {error}; write info or engine=debug,info"))
-        }),
-        Err(_) => Ok(EnvFilter::new(default)),
+    let mut filters: Vec<(String, Change)> = Vec::new();
+    let mut filter = |default: String| {
+        let asked = match std::env::var("LYCOSA_LOG") {
+            Ok(text) => full_names(&text),
+            Err(_) => default,
+        };
+        let filter = EnvFilter::try_new(&asked).map_err(|error| {
+            SettingsError(format!("LYCOSA_LOG={asked}: {error}; write info or engine=debug,info"))
+        })?;
+        let (filter, handle) = reload::Layer::new(filter);
+        // What cannot be changed any more belongs to a process that is ending.
+        let change = move |filter| drop(handle.reload(filter));
+        filters.push((asked, Box::new(change)));
+        Ok::<_, SettingsError>(filter)
     };
     let quiet = if loudness.quiet { "error".to_owned() } else { ours(level) };
     let human = tracing_subscriber::fmt::layer()
         .with_writer(stderr.clone())
         .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
         .with_target(false);
-    let human = tracing_subscriber::Layer::with_filter(human, filter(&quiet)?);
-    let machine = match logs {
-        None => None,
-        Some(folder) => {
-            std::fs::create_dir_all(folder).context("make the log folder")?;
-            let now = Timestamp::from(std::time::SystemTime::now());
-            let path = folder.join(format!("lycosa-{}.jsonl", now.digits14()));
-            let file = File::options().create(true).append(true).open(&path);
-            let file = file.with_context(|| format!("open {}", path.display()))?;
-            let layer = tracing_subscriber::fmt::layer()
-                .json()
-                .flatten_event(true)
-                .with_writer(Mutex::new(file));
-            let level = if loudness.verbose > 1 { "debug" } else { "info" };
-            Some(tracing_subscriber::Layer::with_filter(layer, filter(&ours(level))?))
-        }
-    };
-    tracing_subscriber::registry().with(human).with(machine).init();
-    Ok(())
+    let mut layers = vec![human.with_filter(filter(quiet)?).boxed()];
+    if let Some(folder) = logs {
+        std::fs::create_dir_all(folder).context("make the log folder")?;
+        let now = Timestamp::from(std::time::SystemTime::now());
+        let path = folder.join(format!("lycosa-{}.jsonl", now.digits14()));
+        let file = File::options().create(true).append(true).open(&path);
+        let file = file.with_context(|| format!("open {}", path.display()))?;
+        let layer = tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(Mutex::new(file));
+        let level = if loudness.verbose > 1 { "debug" } else { "info" };
+        layers.push(layer.with_filter(filter(ours(level))?).boxed());
+    }
+    tracing_subscriber::registry().with(layers).init();
+    Ok(Levels { filters: filters.into(), asked: Arc::default() })
 }
 
 /// Our crates by the names they have in the tree.
-const CRATES: [&str; 10] =
-    ["engine", "fetch", "frontier", "local", "page", "ports", "robots", "simweb", "types", "warc"];
+const CRATES: [&str; 11] = [
+    "engine", "fetch", "frontier", "local", "page", "ports", "robots", "service", "simweb",
+    "types", "warc",
+];
 
 /// `engine=debug` as people write it becomes `lycosa_engine=debug`, as the lines are marked.
 fn full_names(text: &str) -> String {

@@ -11,7 +11,9 @@ use engine::{Books, EngineOptions, SteadyClock};
 use fetch::{DnsResolver, FetcherOptions, Guard, HttpFetcher};
 use local::{CdxjSink, EngineSettings, ShardSettings, WarcFiles};
 use ports::shard_store::VisitLine;
-use ports::{ArchiveEnd, Claims, PortError, PortErrorKind, PortResult, ShardStore, Sink};
+use ports::{
+    ArchiveEnd, Claims, ForeignStore, PortError, PortErrorKind, PortResult, ShardStore, Sink,
+};
 use types::ShardId;
 use types::record::RetryPolicy;
 
@@ -113,10 +115,7 @@ fn open_stores(
     mark: &Mark,
     settings: &StoreSettings,
 ) -> PortResult<Vec<Box<dyn ShardStore>>> {
-    let engine = mark
-        .engine
-        .parse()
-        .map_err(|why| PortError::new(PortErrorKind::Version, "open the state", why))?;
+    let engine = engine_of(mark)?;
     let shards = (0..mark.shards).map(|shard| {
         let seed = mark.crawl_id ^ u64::from(shard);
         ShardSettings {
@@ -126,8 +125,21 @@ fn open_stores(
         }
     });
     let shards: Vec<_> = shards.collect();
-    let limits = EngineSettings { cache_bytes_max: settings.cache_max.0, ..Default::default() };
-    local::open_shards(&dir.state(), engine, &shards, limits)
+    local::open_shards(&dir.state(), engine, &shards, limits(settings))
+}
+
+/// The queues of foreign crawls.
+pub fn foreign(dir: &Dir, mark: &Mark, settings: &Settings) -> PortResult<Box<dyn ForeignStore>> {
+    local::open_foreign(&dir.state(), engine_of(mark)?, limits(&settings.store))
+}
+
+fn engine_of(mark: &Mark) -> PortResult<local::Engine> {
+    let engine = mark.engine.parse();
+    engine.map_err(|why: String| PortError::new(PortErrorKind::Version, "open the state", why))
+}
+
+fn limits(settings: &StoreSettings) -> EngineSettings {
+    EngineSettings { cache_bytes_max: settings.cache_max.0, ..Default::default() }
 }
 
 /// The index beside the archive, opened when it is first asked. Only then has the archive been cut

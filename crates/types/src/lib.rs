@@ -5,6 +5,7 @@
 //! moment is given a [`Timestamp`].
 
 pub mod canonical;
+pub mod foreign;
 pub mod host;
 pub mod host_state;
 pub mod outcome;

@@ -40,6 +40,9 @@ const RULES: &[Rule] = &[
     // Adapters: never the engine, never each other. What `local` archives is WARC.
     rule("fetch", &["types", "ports"], &["simweb"]),
     rule("local", &["types", "ports", "warc"], &["simweb"]),
+    // What others ask of us over a socket.
+    rule("wire", &[], &[]),
+    rule("service", &["types", "frontier", "ports", "wire"], &["local"]),
     // A web of our own; only tests, benches and `lycosa demo` see it.
     rule("simweb", &["types", "ports"], &["robots"]),
     // What takes input from outside is fuzzed; nobody but tests sees the fuzzer.
@@ -49,8 +52,10 @@ const RULES: &[Rule] = &[
     rule("xtask", ALL, &[]),
 ];
 
-const ALL: &[&str] =
-    &["types", "robots", "warc", "page", "frontier", "ports", "engine", "fetch", "local", "simweb"];
+const ALL: &[&str] = &[
+    "types", "robots", "warc", "page", "frontier", "ports", "engine", "fetch", "local", "service",
+    "simweb", "wire",
+];
 
 /// Crates without I/O, async, clock or hidden chance, and words in a manifest that bring them in.
 const PURE: &[&str] = &["types", "robots", "warc", "page", "frontier"];

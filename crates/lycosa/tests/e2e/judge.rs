@@ -159,7 +159,7 @@ pub fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The Python that has warcio: named by whoever runs all tests, or made by `cargo xtask interop`.
-fn python() -> PathBuf {
+pub fn python() -> PathBuf {
     if let Some(python) = std::env::var_os("LYCOSA_PYTHON") {
         return python.into();
     }

@@ -7,6 +7,7 @@ mod config;
 mod crawl;
 mod dlq;
 mod faults;
+mod frontier;
 mod judge;
 mod kills;
 mod neighbours;

@@ -1,0 +1,195 @@
+//! The frontier as a service, asked by clients in another language; see `tests/frontier.py`.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{lycosa, run, signal};
+use crate::judge::python;
+
+/// A service that runs.
+struct Service {
+    child: Child,
+    address: String,
+}
+
+impl Service {
+    fn start(folder: &Path, words: &[&str]) -> Self {
+        let mut command = lycosa(folder);
+        command.args(["frontier", "queues", "--listen", "127.0.0.1:0", "--json"]).args(words);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let out = BufReader::new(child.stdout.take().expect("it is piped"));
+        let line = out.lines().next().expect("it says where it listens").expect("it is text");
+        let said: Value = serde_json::from_str(&line).expect("it is JSON");
+        let address = said["address"].as_str().expect("it has an address").to_owned();
+        Self { child, address }
+    }
+
+    /// Runs a test of the script.
+    fn ask(&self, test: &str) {
+        self.ask_with(test, &[]);
+    }
+
+    /// The same, with what else it needs.
+    fn ask_with(&self, test: &str, paths: &[&Path]) {
+        let ran = self.script(test, paths).output().expect("Python starts");
+        assert!(ran.status.success(), "{test}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+
+    fn script(&self, test: &str, paths: &[&Path]) -> Command {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/frontier.py");
+        let mut command = Command::new(python());
+        command.args([script, test, &self.address]).arg(repo("crates/wire/proto")).args(paths);
+        command
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("it is killed");
+        self.child.wait().expect("it has ended");
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // one that has ended needs no killing
+        let _ = self.child.wait(); // likewise
+    }
+}
+
+fn repo(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// A test of the script, with an empty service.
+fn alone(test: &str) {
+    let folder = tempfile::tempdir().expect("there is room");
+    Service::start(folder.path(), &[]).ask(test);
+}
+
+macro_rules! asked_in_python {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            alone(stringify!($name));
+        }
+    )*};
+}
+
+asked_in_python! {
+    crawl_blank_is_default
+    key_is_derived
+    key_missing_or_long_is_skipped
+    same_url_in_two_queues_is_two
+    discovered_twice_is_skipped
+    known_replaces_the_schedule
+    known_that_is_new_is_created
+    ack_id_or_url
+    put_discovered_answers_in_order
+    item_without_content_is_skipped
+    order_is_date_then_url
+    queues_take_turns
+    a_rotation_ends
+    delay_is_seconds_and_strict
+    held_urls_cap_a_queue
+    lease_runs_out
+    lease_is_30_seconds_by_default
+    key_without_crawl_gives_nothing
+    any_crawl_spans_all
+    answer_names_queue_crawl_and_metadata
+    blocked_queues_wait
+    limit_is_of_completed
+    limit_of_unknown_queue_fails
+    inactive_serves_nothing_and_takes_all
+    nodes_name_this_one
+    stats_of_queue_and_crawl
+    queues_are_paged
+    status_of_urls
+    creation_date_is_kept
+    urls_are_listed_and_counted
+    queue_is_deleted
+    crawl_is_deleted
+    old_urls_are_purged
+    log_level_is_set
+    oversized_message_is_refused
+    long_url_is_skipped
+    bad_utf8_is_refused
+    large_stream_flows
+    slow_reader_does_not_stop_others
+    reflection_describes_the_service
+    health_is_told
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_by_a_kill() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let service = Service::start(folder.path(), &[]);
+    service.ask("before_a_kill");
+    service.kill();
+    Service::start(folder.path(), &[]).ask("after_a_kill");
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_kill_in_mid_stream() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let acked = folder.path().join("acked");
+    let service = Service::start(folder.path(), &[]);
+    let mut client = service.script("put_until_killed", &[&acked]);
+    let mut client = client.stderr(Stdio::piped()).spawn().expect("Python starts");
+    let lines = || std::fs::read_to_string(&acked).map_or(0, |text| text.lines().count());
+    let waited = Instant::now();
+    while lines() < 5_000 {
+        assert!(waited.elapsed() < Duration::from_secs(60), "nothing was acknowledged");
+        // Until enough is there to be lost.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    service.kill();
+    assert!(client.wait().expect("it ends").success());
+    let service = Service::start(folder.path(), &[]);
+    service.ask_with("what_was_acknowledged_is_there", &[&acked]);
+}
+
+#[test]
+fn the_document_has_an_example_that_works() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let service = Service::start(folder.path(), &[]);
+    service.ask_with("the_documents_example_works", &[&repo("docs/frontier-service.md")]);
+}
+
+#[test]
+fn with_tls_and_a_token_nobody_else_is_heard() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("made");
+    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).expect("there is room");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("there is room");
+    let words = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "-s", "api.token=secret"];
+    let service = Service::start(folder.path(), &words);
+    service.ask_with("token_and_tls", &[&certificate]);
+    drop(service);
+    std::fs::write(&key, "no key").expect("there is room");
+    let words = [&["frontier", "queues", "--listen", "127.0.0.1:0"], &words[..4]].concat();
+    run(folder.path(), &words).exits(2).says("--tls-key");
+}
+
+#[test]
+fn a_service_that_is_told_to_end_ends_in_good_order() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let mut service = Service::start(folder.path(), &[]);
+    service.ask("discovered_twice_is_skipped");
+    let other = run(folder.path(), &["frontier", "queues", "--listen", "127.0.0.1:0"]);
+    other.exits(1).says("in use by");
+    let taken = ["frontier", "more", "--listen", &service.address];
+    run(folder.path(), &taken).exits(1).says("choose another address");
+    signal(&service.child, "TERM");
+    assert_eq!(service.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn others_are_let_in_with_a_token_only() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let words = ["frontier", "queues", "--listen", "0.0.0.0:0"];
+    run(folder.path(), &words).exits(4).says("api.token");
+}
