@@ -8,10 +8,10 @@ use prost::Message as _;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let files = protox::compile(["urlfrontier.proto"], ["proto"])?;
+    let files = protox::compile(["lycosa.proto", "urlfrontier.proto"], ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // Whoever asks by reflection is told this.
     fs::write(out.join("services.bin"), files.encode_to_vec())?;
-    tonic_prost_build::configure().build_client(false).compile_fds(files)?;
+    tonic_prost_build::configure().build_transport(false).compile_fds(files)?;
     Ok(())
 }

@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 use types::record::RetryPolicy;
 use types::{Canon, CrawlUrl, Record, ShardId, Timestamp};
 
-use claims::ClaimBook;
+pub use claims::ClaimBook;
 pub use clock::SteadyClock;
 pub use ctx::{Ctx, EngineOptions};
 pub use events::Events;
@@ -44,6 +44,7 @@ use keeper::LettersKept;
 pub use limits::Limits;
 pub use pool::Pool;
 pub use robots_book::{RobotsBook, RobotsSettings};
+use roles::crew::Crew;
 pub use roles::frontier::Reviser;
 pub use roles::frontier::SKIPPED;
 use roles::frontier::{Note, Owner, OwnerParts, Revision, Standing};
@@ -238,6 +239,9 @@ pub struct EngineParts {
     pub events: Events,
     /// Store threads, or inline under virtual time.
     pub threads: bool,
+    /// Who makes the visits, if other processes do. Then the crawl is a service: it goes on when
+    /// nothing is left to do.
+    pub crew: Option<Arc<Crew>>,
 }
 
 impl std::fmt::Debug for EngineParts {
@@ -303,6 +307,37 @@ impl Steering {
         Some(copies)
     }
 
+    /// URLs from outside while the crawl goes on, as seeds. Answers when they are in the store; false
+    /// if the crawl is about to end.
+    pub async fn seed(&self, seeds: &[CrawlUrl]) -> bool {
+        let mut sets = vec![FoundSet::default(); self.owners.len()];
+        {
+            let mut scope = self.ctx.scope.write().expect("no panic while locked");
+            for url in seeds {
+                scope.add_seed(url);
+                let band = frontier::priority::band_of_depth(0);
+                let found =
+                    Found { url: url.as_str(), id: url.id(), depth: 0, hops: 0, band, seed: true };
+                let shard = url.site().shard(self.ctx.options.shards);
+                sets[usize::from(shard.0)].push(found);
+            }
+        }
+        let mut waits = Vec::new();
+        for (owner, links) in self.owners.iter().zip(sets).filter(|(_, links)| !links.is_empty()) {
+            let (taken, told) = oneshot::channel();
+            if owner.send(Note::Offer { links, taken }).await.is_err() {
+                return false;
+            }
+            waits.push(told);
+        }
+        for told in waits {
+            if told.await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Changes records while the crawl goes on; see [`ports::ShardStore::revise`]. `judge` is made
     /// once for each shard. Answers how many were changed; none if the crawl is about to end, or has
     /// many such wishes waiting.
@@ -324,6 +359,8 @@ pub struct Engine {
     notes: Vec<mpsc::Sender<Note>>,
     control: mpsc::Receiver<Ending>,
     steering: Steering,
+    /// Goes on when nothing is left to do.
+    stays: bool,
 }
 
 /// How soon the coordinator looks again whether it is over, while anything is under way: after a
@@ -340,7 +377,9 @@ impl Engine {
     pub fn new(mut opened: Opened, parts: EngineParts) -> Result<Self, EngineError> {
         let options = parts.options;
         let now = parts.clock.now();
-        let opened_at = opened.resumed.then_some(now);
+        // Visits of the last run may go on elsewhere, until their leases are over.
+        let rest = parts.crew.as_ref().filter(|_| opened.lost > 0).map(|crew| crew.lease_time());
+        let opened_at = opened.resumed.then_some(now + rest.unwrap_or_default());
         let addresses =
             Addresses::new(&options.politeness, opened_at).map_err(EngineError::Setting)?;
         let mut scope = parts.scope;
@@ -382,7 +421,10 @@ impl Engine {
         });
         let (notes, inboxes): (Vec<_>, Vec<_>) =
             replies.iter().map(|_| mpsc::channel(NOTES_MAX)).unzip();
-        let slots = Arc::new(Semaphore::new(ctx.options.concurrency.max(1)));
+        let slots = match &parts.crew {
+            Some(crew) => crew.slots(),
+            None => Arc::new(Semaphore::new(ctx.options.concurrency.max(1))),
+        };
         let owners = opened
             .recoveries
             .into_iter()
@@ -411,14 +453,16 @@ impl Engine {
                     next_due: recovery.next_due,
                     letters_for: recovery.letters_for,
                     archive_bytes: archive_bytes[n],
+                    crew: parts.crew.clone(),
                 };
                 Owner::new(Arc::clone(&ctx), parts)
             })
             .collect();
         let (control_to, control) = mpsc::channel(8);
+        let stays = parts.crew.is_some();
         let steering =
             Steering { control: control_to, owners: notes.clone(), letters, ctx, limits };
-        Ok(Self { owners, notes, control, steering })
+        Ok(Self { owners, notes, control, steering, stays })
     }
 
     pub fn steering(&self) -> Steering {
@@ -512,6 +556,9 @@ impl Engine {
         }
         if limits.pages_reached() {
             return Verdict::Over(Ending::PageLimit);
+        }
+        if self.stays {
+            return Verdict::Busy;
         }
         let standings = self.standings().await;
         let Some(standings) = standings.filter(|all| all.iter().all(|standing| standing.quiet))

@@ -10,6 +10,7 @@
 //! always ends in a report; only a process that dies leaves none, and then the noted grant speaks
 //! for it at the next start.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -27,20 +28,49 @@ use crate::stages::read::{ReadVisit, Visited};
 use crate::stages::{fetch, read};
 
 pub async fn visit(ctx: &Arc<Ctx>, lease: Lease, sent: &AtomicBool) -> Report {
-    match lease.errand.clone() {
-        Errand::Page(task) => page(ctx, &lease, task, sent).await,
-        Errand::Robots(errand) => robots_txt(ctx, &lease, errand, sent).await,
-        Errand::Refuse(task, refusal) => Report::refused(&lease, task, refusal),
+    match admit(ctx, &lease).await {
+        Ok(address) => make(ctx, &lease, address, sent).await,
+        Err(report) => *report,
     }
 }
 
-async fn page(ctx: &Arc<Ctx>, lease: &Lease, task: Task, sent: &AtomicBool) -> Report {
-    match gate::check(ctx, &task).await {
-        Gate::Open => {}
-        Gate::Closed(refusal) => return Report::refused(lease, task, refusal),
-        Gate::NoRules(origin) => return Report::no_rules(lease, origin),
+/// The first half: may it be made? Scope and rules are where the frontier is. Answers the address
+/// that may be asked, or the report of a visit that is over before it began.
+pub async fn admit(ctx: &Ctx, lease: &Lease) -> Result<IpAddr, Box<Report>> {
+    let report = match (&lease.errand, lease.address) {
+        (Errand::Page(task), Some(address)) => match gate::check(ctx, task).await {
+            Gate::Open => return Ok(address),
+            Gate::Closed(refusal) => Report::refused(lease, task.clone(), refusal),
+            Gate::NoRules(origin) => Report::no_rules(lease, origin),
+        },
+        (Errand::Robots(_), Some(address)) => return Ok(address),
+        (Errand::Robots(errand), None) => {
+            let why = "the host that it points to cannot be asked now";
+            let step = RobotsStep::Found(RobotsFound::Unreachable(why.into()));
+            Report::robots(lease, errand.clone(), step)
+        }
+        (Errand::Refuse(task, refusal), _) => Report::refused(lease, task.clone(), refusal.clone()),
+        (Errand::Page(_), None) => unreachable!("a page is leased with its address"),
+    };
+    Err(Box::new(report))
+}
+
+/// The second half, here or in another process: one request, and what is read from its answer.
+pub async fn make(ctx: &Arc<Ctx>, lease: &Lease, address: IpAddr, sent: &AtomicBool) -> Report {
+    match lease.errand.clone() {
+        Errand::Page(task) => page(ctx, lease, task, address, sent).await,
+        Errand::Robots(errand) => robots_txt(ctx, lease, errand, address, sent).await,
+        Errand::Refuse(task, refusal) => Report::refused(lease, task, refusal),
     }
-    let address = lease.address.expect("a page is leased with its address");
+}
+
+async fn page(
+    ctx: &Arc<Ctx>,
+    lease: &Lease,
+    task: Task,
+    address: IpAddr,
+    sent: &AtomicBool,
+) -> Report {
     let url = task.record.url.clone();
     let request = fetch::page_request(&task.record, address);
     let conditional = request.validators != Validators::default();
@@ -64,13 +94,9 @@ async fn robots_txt(
     ctx: &Arc<Ctx>,
     lease: &Lease,
     errand: RobotsErrand,
+    address: IpAddr,
     sent: &AtomicBool,
 ) -> Report {
-    let Some(address) = lease.address else {
-        let why = "the host that it points to cannot be asked now";
-        let step = RobotsStep::Found(RobotsFound::Unreachable(why.into()));
-        return Report::robots(lease, errand, step);
-    };
     let request = Request {
         url: errand.url.clone(),
         address,

@@ -75,6 +75,12 @@ impl Report {
         }
     }
 
+    /// Of a visit that is nobody's.
+    pub fn void(visit: VisitId, at: Timestamp) -> Self {
+        let done = Done::Lost { task: None };
+        Self { visit, touch: Touch::Untouched, at, done, packed: None, hold: None }
+    }
+
     pub(crate) fn refused(lease: &Lease, task: Task, refusal: Refusal) -> Self {
         let outcome = Outcome::Refused(refusal);
         Self::untouched(lease, Done::page(task, outcome, Followed::default()))

@@ -256,6 +256,10 @@ impl HttpFetcher {
 
 #[async_trait]
 impl Fetcher for HttpFetcher {
+    fn let_go(&self) {
+        self.close_idle();
+    }
+
     async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange {
         let mut visit = Visit { started: self.clock.now(), sent: None, tls: None, callback: sent };
         if let Err(refused) = self.guard.check(request.address, request.url.port()) {

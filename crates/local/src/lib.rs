@@ -11,6 +11,7 @@ pub mod archive;
 pub mod cdxj;
 #[cfg(target_os = "linux")]
 pub mod claims;
+pub mod depot;
 pub mod engine;
 pub mod files;
 #[cfg(feature = "fjall")]
@@ -29,6 +30,7 @@ pub mod sim_files;
 
 pub use archive::ArchiveSettings;
 pub use cdxj::CdxjSink;
+pub use depot::FolderDepot;
 pub use engine::{Engine, EngineSettings, open_foreign, open_shards};
 pub use files::WarcFiles;
 pub use foreign::Foreign;

@@ -14,6 +14,7 @@ mod frontier;
 mod look;
 mod tool;
 mod warc;
+mod worker;
 
 use std::ffi::OsString;
 
@@ -46,8 +47,10 @@ enum Command {
     Dlq(dlq::DlqArgs),
     /// Save a crawl in a new folder, also while it runs
     Backup(backup::BackupArgs),
-    /// Keep the queues of other crawlers, as a service that speaks URLFrontier
+    /// Serve a frontier to workers, and the queues of other crawlers by URLFrontier
     Frontier(Box<frontier::FrontierArgs>),
+    /// Make visits for a frontier in another process
+    Worker(Box<worker::WorkerArgs>),
     /// Visit one URL politely and show what came back
     Fetch(Box<fetch::FetchArgs>),
     /// Crawl a simulated web for a minute, to see how it goes
@@ -68,7 +71,7 @@ enum Command {
         hide = true,
         name = "search",
         aliases = ["export", "forget", "traps", "rank", "reprocess", "import", "serve",
-                   "top", "worker", "node"]
+                   "top", "node"]
     )]
     Later(LaterArgs),
 }
@@ -88,6 +91,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Dlq(args) => dlq::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Frontier(args) => frontier::run(&args),
+        Command::Worker(args) => worker::run(&args),
         Command::Fetch(args) => fetch::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Simweb(args) => demo::serve(&args),

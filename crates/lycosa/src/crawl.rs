@@ -205,6 +205,7 @@ impl Run<'_> {
                 canon: Canon::new(&settings.url),
                 events: events.clone(),
                 threads: true,
+                crew: None,
             },
         )?;
         let live = Live::new(engine.steering(), self.held, settings, pages_before);

@@ -21,7 +21,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use types::{ByteSize, CanonSettings};
+use types::{ByteSize, CanonSettings, HumanDuration};
 
 pub use check::is_contact;
 
@@ -44,6 +44,7 @@ pub struct Settings {
     pub recrawl: RecrawlSettings,
     pub render: RenderSettings,
     pub store: StoreSettings,
+    pub workers: WorkersSettings,
     pub api: ApiSettings,
 }
 
@@ -240,6 +241,21 @@ pub enum Fsync {
     Batch,
     Visit,
     Off,
+}
+
+/// Workers of a frontier in other processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkersSettings {
+    /// A worker that is silent for so long has lost what it was given: others get it. After a restart
+    /// with visits under way, the frontier waits as long before it gives anything out.
+    pub lease: HumanDuration,
+}
+
+impl Default for WorkersSettings {
+    fn default() -> Self {
+        Self { lease: HumanDuration::from_secs(30) }
+    }
 }
 
 /// The metrics server of a running crawl.

@@ -2,17 +2,19 @@
 //!
 //! The one place where settings become ports. Everything behind it knows ports only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use engine::roles::crew::Membership;
+use engine::roles::ledger::Ledger;
 use engine::{Books, EngineOptions, SteadyClock};
 use fetch::{DnsResolver, FetcherOptions, Guard, HttpFetcher};
 use local::{CdxjSink, EngineSettings, ShardSettings, WarcFiles};
 use ports::shard_store::VisitLine;
 use ports::{
-    ArchiveEnd, Claims, ForeignStore, PortError, PortErrorKind, PortResult, ShardStore, Sink,
+    ArchiveEnd, Claims, Depot, ForeignStore, PortError, PortErrorKind, PortResult, ShardStore, Sink,
 };
 use types::ShardId;
 use types::record::RetryPolicy;
@@ -102,6 +104,37 @@ pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<
         all.push(books);
     }
     Ok(all)
+}
+
+/// The books of all shards where visits are made and archived elsewhere.
+pub fn books_elsewhere(
+    dir: &Dir,
+    mark: &Mark,
+    settings: &Settings,
+    ledger: &Ledger,
+) -> anyhow::Result<Vec<Books>> {
+    let stores = open_stores(dir, mark, &settings.store)
+        .with_context(|| format!("open {}", dir.root().display()))?;
+    let books = (0..).map(ShardId).zip(stores).map(|(shard, store)| Books {
+        store,
+        archive: None,
+        sinks: vec![Box::new(ledger.sink(shard))],
+    });
+    Ok(books.collect())
+}
+
+/// Where a worker keeps what it fetches for one crawl.
+pub fn depot(folder: &Path, worker: &str, settings: &Settings) -> anyhow::Result<Box<dyn Depot>> {
+    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    let mut names = local::ArchiveSettings::new(ShardId(0), "lycosa");
+    names.file_bytes_max = settings.archive.file_bytes_max.get();
+    names.level = warc::Level::new(settings.archive.level)?;
+    names.info.push(("http-header-user-agent".to_owned(), settings.identity.header()));
+    names.info.push(("hostname".to_owned(), worker.to_owned()));
+    if let Some(contact) = &settings.identity.contact {
+        names.info.push(("operator".to_owned(), contact.clone()));
+    }
+    Ok(Box::new(local::FolderDepot::open(folder, names)?))
 }
 
 /// The stores of all shards, to look at. Reading them changes nothing, except that the state of an
@@ -230,9 +263,19 @@ pub fn retry(settings: &Settings) -> RetryPolicy {
 const BATCH_WAIT: Duration = Duration::from_millis(200);
 
 pub fn engine_options(settings: &Settings, mark: &Mark) -> EngineOptions {
+    options(settings, mark.shards, u128::from(mark.crawl_id))
+}
+
+/// Of a worker: its links go to one heap, and the frontier sorts them.
+pub fn outpost_options(settings: &Settings, membership: &Membership) -> EngineOptions {
+    let product = membership.product.clone();
+    EngineOptions { product, ..options(settings, 1, membership.crawl_id) }
+}
+
+fn options(settings: &Settings, shards: u16, crawl_id: u128) -> EngineOptions {
     let crawl = &settings.crawl;
     EngineOptions {
-        shards: mark.shards,
+        shards,
         product: settings.identity.product.clone(),
         robots: settings.robots.clone(),
         retry: retry(settings),
@@ -243,7 +286,7 @@ pub fn engine_options(settings: &Settings, mark: &Mark) -> EngineOptions {
         },
         archive: settings.archive.enabled,
         archive_level: settings.archive.level,
-        crawl_id: u128::from(mark.crawl_id),
+        crawl_id,
         concurrency: crawl.concurrency as usize,
         patience: crawl.patience.get(),
         max_pages: crawl.max_pages,
@@ -252,6 +295,6 @@ pub fn engine_options(settings: &Settings, mark: &Mark) -> EngineOptions {
         commit_wait: if settings.store.fsync == Fsync::Visit { Duration::ZERO } else { BATCH_WAIT },
         durable: settings.store.fsync != Fsync::Off,
         politeness: settings.politeness.clone(),
-        seed: mark.crawl_id,
+        seed: crawl_id as u64,
     }
 }

@@ -555,6 +555,23 @@ def what_was_acknowledged_is_there(c, file):
     equal((len(served), set(served)), (len(there), there))
 
 
+def keep_a_stream_open(c, file):
+    """Until the service ends it."""
+    def items():
+        yield c.discovered("http://a.test/")
+        time.sleep(60)
+    try:
+        for ack in c.stub.PutURLs(items()):
+            open(file, "w").write(ack.ID + "\n")
+    except grpc.RpcError:
+        return
+    raise AssertionError("the service did not end it")
+
+
+def one_is_there(c):
+    equal((c.stats().size, c.count()), (1, 1))
+
+
 # ── who may ask ──────────────────────────────────────────────────────────────────────────────
 
 

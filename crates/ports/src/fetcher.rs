@@ -19,6 +19,9 @@ pub trait Fetcher: Send + Sync {
     /// `sent` is called once, at the moment the request's first byte has left; not at all if it
     /// never does. Dropping the future ends the exchange and closes its connection.
     async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange;
+
+    /// Somebody else visits our hosts from now on: closes connections that wait for a next visit.
+    fn let_go(&self) {}
 }
 
 #[derive(Debug, Clone)]

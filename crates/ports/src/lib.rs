@@ -13,6 +13,7 @@ pub mod clock;
 pub mod codec;
 #[cfg(feature = "contract")]
 pub mod contract;
+pub mod depot;
 pub mod error;
 pub mod failpoint;
 pub mod fetcher;
@@ -25,6 +26,7 @@ pub mod sink;
 pub use archive::{Archive, ArchiveEnd};
 pub use claims::Claims;
 pub use clock::Clock;
+pub use depot::{Depot, Parcel};
 pub use error::{PortError, PortErrorKind, PortResult};
 pub use failpoint::failpoint;
 pub use fetcher::{Ended, Exchange, Fetcher, Protocol, Purpose, Request, Response, Times};

@@ -22,6 +22,7 @@ const GROUP_URLS: usize = 16_384;
 enum Order {
     Put(Vec<Put>, oneshot::Sender<Vec<Taken>>),
     Ask(Job),
+    Close,
 }
 
 /// What it fails with ends the desk.
@@ -41,7 +42,7 @@ impl std::fmt::Debug for Handle {
 }
 
 /// Starts the desk's thread. The receiver hears what ended it: the state cannot be written any
-/// more, or every handle is gone.
+/// more, or it was closed.
 pub fn start(mut desk: Desk, clock: Arc<dyn Clock>) -> (Handle, oneshot::Receiver<PortResult<()>>) {
     let (orders, mut inbox) = mpsc::channel(ORDERS_MAX);
     let (tell, ended) = oneshot::channel();
@@ -61,6 +62,7 @@ fn work(desk: &mut Desk, inbox: &mut mpsc::Receiver<Order>, clock: &dyn Clock) -
     let mut next = inbox.blocking_recv();
     while let Some(order) = next.take() {
         match order {
+            Order::Close => return Ok(()),
             Order::Ask(job) => job(desk)?,
             Order::Put(mut puts, tell) => {
                 let mut callers = vec![(puts.len(), tell)];
@@ -103,6 +105,12 @@ fn seconds(clock: &dyn Clock) -> u64 {
 impl Handle {
     pub fn now(&self) -> u64 {
         seconds(&*self.clock)
+    }
+
+    /// What was ordered before is done; nothing after it.
+    pub async fn close(&self) {
+        // One that has ended is closed.
+        let _ = self.orders.send(Order::Close).await;
     }
 
     /// Answers when the URLs are committed; all failed if the desk is closed.

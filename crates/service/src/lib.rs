@@ -1,30 +1,46 @@
 //! The frontier as a service.
 //!
 //! [`foreign`] keeps the queues of crawlers that are not lycosa, and [`urlfrontier`] is how they
-//! speak to it. [`serve`] puts that on a port, with a health service and a description of itself for
+//! speak to it. [`native`] is what our own workers speak. [`serve`] puts that on a port, with a health service and a description of itself for
 //! whoever asks by reflection.
 //!
 //! Not here: what is on disk (`local`), when a queue may be served (`frontier::queues`).
 
 pub mod foreign;
 mod log_level;
+pub mod native;
 mod urlfrontier;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
+use engine::Steering;
+use engine::roles::crew::Crew;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::metadata::MetadataValue;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Status};
 
+use wire::lycosa::frontier_server::FrontierServer;
 use wire::urlfrontier::url_frontier_server::UrlFrontierServer;
 
 pub use log_level::LogLevels;
 
 /// A message larger than this is refused.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// What may be under way to us, in one connection and in one stream. A client that sends many small
+/// items fills a stream with thousands of frames; the room for what those cost beside their bytes is
+/// measured by the connection's.
+const CONNECTION_BYTES: u32 = 16 << 20;
+const STREAM_BYTES: u32 = 256 << 10;
+
+/// How long calls that are under way may take when the service is told to end.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// Who may speak to us, and how.
 #[derive(Clone, Default)]
@@ -54,7 +70,7 @@ impl std::fmt::Debug for ServerOptions {
     }
 }
 
-/// Serves until `stop` is over; calls under way are ended then, streams at their next message.
+/// Serves until `stop` is over. Calls under way have some seconds to end by themselves then.
 ///
 /// # Errors
 /// When the certificate cannot be used, or the socket breaks.
@@ -62,11 +78,14 @@ pub async fn serve(
     listener: TcpListener,
     options: ServerOptions,
     desk: foreign::Handle,
+    crawl: (Arc<Crew>, Steering),
     levels: LogLevels,
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let address: SocketAddr = listener.local_addr()?;
-    let mut server = Server::builder();
+    let mut server = Server::builder()
+        .initial_connection_window_size(CONNECTION_BYTES)
+        .initial_stream_window_size(STREAM_BYTES);
     if let Some(tls) = &options.tls {
         let identity = Identity::from_pem(&tls.certificates, &tls.key);
         let tls = ServerTlsConfig::new().identity(identity);
@@ -77,17 +96,35 @@ pub async fn serve(
     let urlfrontier = UrlFrontierServer::new(service).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<UrlFrontierServer<urlfrontier::Service>>().await;
+    let (crew, steering) = crawl;
+    let native = FrontierServer::new(native::server::Service::new(crew, steering))
+        .max_decoding_message_size(native::REPORT_BYTES_MAX);
+    reporter.set_serving::<FrontierServer<native::server::Service>>().await;
     let describe = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(wire::SERVICES)
     };
-    server
+    let (tell, told) = oneshot::channel();
+    let stop = async {
+        stop.await;
+        // Whoever waits for it is below.
+        let _ = tell.send(());
+    };
+    let serving = server
         .add_service(health)
         .add_service(InterceptedService::new(describe().build_v1()?, door.clone()))
         .add_service(InterceptedService::new(describe().build_v1alpha()?, door.clone()))
-        .add_service(InterceptedService::new(urlfrontier, door))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop)
-        .await?;
+        .add_service(InterceptedService::new(urlfrontier, door.clone()))
+        .add_service(InterceptedService::new(native, door))
+        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop);
+    tokio::select! {
+        served = serving => served?,
+        () = async {
+            if told.await.is_ok() {
+                tokio::time::sleep(GRACE).await;
+            }
+        } => tracing::info!("calls that are still open are ended"),
+    }
     Ok(())
 }
 

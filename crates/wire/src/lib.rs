@@ -1,5 +1,10 @@
 //! What goes over the wire, made from the files in `proto/` when it is built.
 
+/// Our own: workers and their frontier.
+pub mod lycosa {
+    tonic::include_proto!("lycosa.v1");
+}
+
 /// The public URLFrontier API.
 pub mod urlfrontier {
     tonic::include_proto!("urlfrontier");

@@ -42,7 +42,7 @@ const RULES: &[Rule] = &[
     rule("local", &["types", "ports", "warc"], &["simweb"]),
     // What others ask of us over a socket.
     rule("wire", &[], &[]),
-    rule("service", &["types", "frontier", "ports", "wire"], &["local"]),
+    rule("service", &["types", "frontier", "ports", "engine", "wire"], &[]),
     // A web of our own; only tests, benches and `lycosa demo` see it.
     rule("simweb", &["types", "ports"], &["robots"]),
     // What takes input from outside is fuzzed; nobody but tests sees the fuzzer.

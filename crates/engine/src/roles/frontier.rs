@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use frontier::{Errand, Fate, Frontier, Lease, Place, RobotsErrand, RobotsMark, Wake};
 use ports::shard_store::{
-    LetterBody, RefillWant, Refilled, RobotsFound, SeenFacts, UrlChange, VisitLine, WaitingHost,
+    Arrival, LetterBody, RefillWant, Refilled, RobotsFound, SeenFacts, UrlChange, VisitLine,
+    WaitingHost,
 };
 use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -33,7 +34,7 @@ use crate::keeper::{Job, KeeperHandle, Reply};
 use crate::limits::Limits;
 use crate::report::{Done, PageDone, Report, RobotsStep};
 use crate::robots_book::Rules;
-use crate::roles::worker::Worker;
+use crate::roles::worker::{Hands, Worker};
 use crate::stages::store::{Books, Group, SettledVisit};
 use words::{Jobs, Mode, Post, Scan};
 pub use words::{Note, OwnerParts, Reviser, Revision, Standing};
@@ -62,7 +63,7 @@ pub struct Owner {
     ctx: Arc<Ctx>,
     limits: Arc<Limits>,
     pub(crate) frontier: Frontier,
-    worker: Worker,
+    hands: Box<dyn Hands>,
     keeper: KeeperHandle,
     replies: mpsc::Receiver<PortResult<Reply>>,
     reports: mpsc::Receiver<Report>,
@@ -110,13 +111,16 @@ impl Owner {
         // Every visit reports once, and there are no more visits than slots.
         let (report, reports) = mpsc::channel(ctx.options.concurrency.max(1));
         let (delivered_to, delivered) = mpsc::channel(usize::from(ctx.options.shards).max(1));
-        let worker = Worker::new(Arc::clone(&ctx), report);
+        let hands: Box<dyn Hands> = match parts.crew {
+            Some(crew) => Box::new(crew.hands(parts.shard, &ctx, report)),
+            None => Box::new(Worker::new(Arc::clone(&ctx), report, None)),
+        };
         let post = |shard| (shard, Post { waiting: true, busy: false });
         Self {
             shard: parts.shard,
             limits: parts.limits,
             frontier: parts.frontier,
-            worker,
+            hands,
             keeper: parts.keeper,
             replies: parts.replies,
             reports,
@@ -275,9 +279,10 @@ impl Owner {
         let now = self.now();
         let Some(lease) = self.frontier.lease(report.visit).cloned() else {
             // Expired before, and settled as lost: what it brings is not ours any more.
+            self.hands.refused(report.visit);
             return;
         };
-        self.worker.end(report.visit);
+        self.hands.settled(report.visit);
         let mut visit = SettledVisit {
             visit: report.visit,
             host: lease.host.clone(),
@@ -537,6 +542,13 @@ impl Owner {
                 self.activity += 1;
                 self.receive(from, letters, taken);
             }
+            Note::Offer { links, taken } => {
+                self.activity += 1;
+                let now = self.now();
+                self.group.arrivals.push(Arrival { links, ..Arrival::default() });
+                self.envelopes.push(taken);
+                self.group_since.get_or_insert(now);
+            }
             Note::Revise(revision) => {
                 self.activity += 1;
                 // One too many goes, and whoever waits for it hears that nobody answers.
@@ -552,7 +564,7 @@ impl Owner {
             }
             Note::Abandon => {
                 self.mode = Mode::Draining;
-                self.worker.abandon();
+                self.hands.abandon();
                 self.give_back_ungranted();
                 self.held.clear();
                 self.jobs.grant.clear();

@@ -36,6 +36,15 @@ impl Followed {
         }
     }
 
+    /// Takes a link if it is ours to visit.
+    fn consider(&mut self, found: Found<'_>, scope: &Scope, shards: u16) {
+        let Ok(url) = UrlRef::from_canonical(found.url) else { return };
+        match scope.judge(url, found.depth) {
+            Ok(()) => self.push(url, found, shards),
+            Err(refusal) => self.skip(refusal.class(), 1),
+        }
+    }
+
     fn push(&mut self, url: UrlRef<'_>, found: Found<'_>, shards: u16) {
         let shard = if shards == 1 { ShardId(0) } else { host::shard_of(url.site(), shards) };
         self.by_shard.entry(shard).or_default().push(found);
@@ -89,18 +98,31 @@ pub fn links(
             nofollow += 1;
             continue;
         }
-        let Ok(url) = UrlRef::from_canonical(&text) else { continue };
-        match scope.judge(url, depth) {
-            Ok(()) => {
-                let band = priority::band_of_depth(depth);
-                let found = Found { url: &text, id, depth, hops: 0, band, seed: false };
-                followed.push(url, found, shards);
-            }
-            Err(refusal) => followed.skip(refusal.class(), 1),
-        }
+        let band = priority::band_of_depth(depth);
+        let found = Found { url: &text, id, depth, hops: 0, band, seed: false };
+        followed.consider(found, scope, shards);
     }
     followed.skip("nofollow", nofollow);
     followed.skip("too-many-on-page", document.links_dropped());
+    followed
+}
+
+/// The links of a page that was read where our scope is not known: a worker in another process
+/// hands on all that could be visited at all. `skipped` is what it could not.
+pub fn judge(
+    links: &FoundSet,
+    from: &Discovery,
+    scope: &Scope,
+    shards: u16,
+    skipped: BTreeMap<Box<str>, u64>,
+) -> Followed {
+    let mut followed = Followed { skipped, ..Followed::default() };
+    let depth = from.depth.saturating_add(1);
+    let band = priority::band_of_depth(depth);
+    for link in links.iter() {
+        let found = Found { depth, hops: 0, band, seed: false, ..link };
+        followed.consider(found, scope, shards);
+    }
     followed
 }
 

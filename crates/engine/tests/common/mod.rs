@@ -154,6 +154,7 @@ impl Machine {
                 canon: Canon::default(),
                 events: Events::default(),
                 threads: false,
+                crew: None,
             },
         )?;
         let engine = engine.sized(self.sizes);

@@ -3,11 +3,10 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{lycosa, run, signal};
+use crate::common::{lycosa, run, signal, wait_until};
 use crate::judge::python;
 
 /// A service that runs.
@@ -139,12 +138,7 @@ fn what_was_acknowledged_outlives_a_kill_in_mid_stream() {
     let mut client = service.script("put_until_killed", &[&acked]);
     let mut client = client.stderr(Stdio::piped()).spawn().expect("Python starts");
     let lines = || std::fs::read_to_string(&acked).map_or(0, |text| text.lines().count());
-    let waited = Instant::now();
-    while lines() < 5_000 {
-        assert!(waited.elapsed() < Duration::from_secs(60), "nothing was acknowledged");
-        // Until enough is there to be lost.
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("enough to be lost", || lines() > 5_000);
     service.kill();
     assert!(client.wait().expect("it ends").success());
     let service = Service::start(folder.path(), &[]);
@@ -185,6 +179,20 @@ fn a_service_that_is_told_to_end_ends_in_good_order() {
     run(folder.path(), &taken).exits(1).says("choose another address");
     signal(&service.child, "TERM");
     assert_eq!(service.child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_caller_who_hangs_on_does_not_keep_the_service_from_ending() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let mut service = Service::start(folder.path(), &[]);
+    let acked = folder.path().join("acked");
+    let mut client = service.script("keep_a_stream_open", &[&acked]).spawn().expect("starts");
+    wait_until("an item is acknowledged", || acked.exists());
+    signal(&service.child, "TERM");
+    assert_eq!(service.child.wait().expect("it ends").code(), Some(0));
+    client.kill().expect("it is ended");
+    client.wait().expect("it has ended");
+    Service::start(folder.path(), &[]).ask("one_is_there");
 }
 
 #[test]

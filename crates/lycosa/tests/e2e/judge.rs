@@ -72,7 +72,7 @@ impl Archive {
         Self::of(files, &["--killed"])
     }
 
-    fn of(files: &[PathBuf], words: &[&str]) -> Self {
+    pub fn of(files: &[PathBuf], words: &[&str]) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/warcs.py");
         let output = Command::new(python()).arg(script).args(words).args(files).output();
         let output = output.expect("Python starts");

@@ -80,6 +80,7 @@ impl Owner {
         for (visit, host, url) in kept.visits {
             self.frontier.committed(now, &host, url);
             self.held.remove(&visit);
+            self.hands.kept(visit);
         }
         for to in kept.committed.letters_for {
             self.post.entry(to).or_default().waiting = true;

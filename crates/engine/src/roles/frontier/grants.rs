@@ -119,7 +119,7 @@ impl Owner {
                 // Its host's rules have become known, and ask for a longer pause.
                 self.on_report(Report::given_back(&lease));
             } else {
-                self.worker.start(lease);
+                self.hands.start(lease);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use frontier::{Frontier, Lease};
-use ports::shard_store::{Letter, ScanCursor};
+use ports::shard_store::{FoundSet, Letter, ScanCursor};
 use ports::{PortResult, Resolution, ShardStore};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use types::{HostKey, Record, ShardId, Task, Timestamp};
@@ -11,6 +11,7 @@ use types::{HostKey, Record, ShardId, Task, Timestamp};
 use crate::REVISE_RECORDS;
 use crate::keeper::{KeeperHandle, Reply};
 use crate::limits::Limits;
+use crate::roles::crew::Crew;
 
 /// What others say to an owner.
 #[derive(Debug)]
@@ -26,6 +27,11 @@ pub enum Note {
     },
     /// How do things stand?
     Ping(oneshot::Sender<Standing>),
+    /// URLs from outside; whoever brings them hears when they are in the store.
+    Offer {
+        links: FoundSet,
+        taken: oneshot::Sender<()>,
+    },
     /// Change records; see [`crate::Steering::revise`].
     Revise(Revision),
     /// Finish what is under way, grant nothing new, then close.
@@ -99,6 +105,8 @@ pub struct OwnerParts {
     pub next_due: Option<Timestamp>,
     pub letters_for: Vec<ShardId>,
     pub archive_bytes: u64,
+    /// Who makes the visits, if they are not made here.
+    pub crew: Option<Arc<Crew>>,
 }
 
 /// Which jobs are under way.

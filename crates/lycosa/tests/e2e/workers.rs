@@ -1,0 +1,174 @@
+//! A frontier and its workers, in processes of their own: killed, frozen, drained, restarted.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use simweb::{Rules, WorldSpec};
+
+use crate::common::{Site, lycosa, run, signal, wait_until};
+use crate::judge::{self, Archive, Manners};
+use crate::world::number;
+
+const MANNERS: Manners =
+    Manners { delay: Duration::from_millis(60), ip_delay: Duration::from_millis(20) };
+
+fn spec() -> WorldSpec {
+    WorldSpec {
+        seed: 20_261_116,
+        hosts: number("LYCOSA_WORKERS_HOSTS", 80),
+        pages: number("LYCOSA_WORKERS_PAGES", 1_000),
+        hosts_per_address: 2,
+        ..WorldSpec::default()
+    }
+}
+
+/// A process of ours that says in one line of JSON when it is ready.
+struct Process(Child);
+
+impl Process {
+    fn start(folder: &Path, words: &[&str]) -> (Self, Value) {
+        let mut command = lycosa(folder);
+        let mut child =
+            command.args(words).arg("--json").stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let line = lines.next().expect("it says that it is ready").expect("it is text");
+        (Self(child), serde_json::from_str(&line).expect("it is JSON"))
+    }
+
+    fn kill(mut self) {
+        self.0.kill().expect("it is killed");
+        self.0.wait().expect("it has ended");
+    }
+
+    fn ends(mut self, name: &str) {
+        signal(&self.0, "TERM");
+        assert_eq!(self.0.wait().expect("it ends").code(), Some(0), "{name}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // one that has ended needs no killing
+        let _ = self.0.wait(); // likewise
+    }
+}
+
+struct Fleet<'a> {
+    site: &'a Site,
+    words: Vec<String>,
+}
+
+impl Fleet<'_> {
+    /// The frontier, with the seeds the first time. Leases are short, so that the test is too.
+    fn frontier(&self, listen: &str, seeds: &[String]) -> (Process, String) {
+        let mut words = vec!["frontier", "crawl", "--listen", listen, "--scope", "any"];
+        words.extend(["--depth", "40", "-s", "workers.lease=2s", "-s", "store.shards=2"]);
+        words.extend(["-s", "fetch.retry_delay=1s"]);
+        words.extend(self.words.iter().map(String::as_str));
+        words.extend(seeds.iter().map(String::as_str));
+        let (process, said) = Process::start(self.site.path(), &words);
+        (process, said["address"].as_str().expect("it has an address").to_owned())
+    }
+
+    fn worker(&self, name: &str, address: &str) -> Process {
+        let url = format!("http://{address}");
+        let mut words = vec!["worker", "--frontier", &url, "-o", name, "-c", "20"];
+        words.extend(self.words.iter().map(String::as_str));
+        Process::start(self.site.path(), &words).0
+    }
+
+    fn wait_for_requests(&self, count: usize) {
+        wait_until("more requests", || self.site.live_journal().requests() as usize >= count);
+    }
+
+    fn status(&self) -> Value {
+        let ran = run(self.site.path(), &["status", "crawl", "--json"]);
+        serde_json::from_str(&ran.exits(0).out).expect("it is JSON")
+    }
+
+    fn wait_for_the_end(&self) {
+        wait_until("nothing is left to do", || {
+            let status = self.status();
+            let left = |name: &str| status[name].as_u64().expect("a number");
+            left("pages") > 0 && left("queued") + left("scheduled") + left("in_flight") == 0
+        });
+    }
+
+    /// The archives of all workers.
+    fn archives(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for name in ["a", "b", "c"] {
+            let crawls = std::fs::read_dir(self.site.path().join(name)).expect("its folder");
+            for crawl in crawls {
+                files.extend(judge::files(&crawl.expect("it can be read").path()));
+            }
+        }
+        files
+    }
+}
+
+#[test]
+fn workers_are_killed_frozen_drained_and_restarted_and_nothing_is_lost_or_rude() {
+    let spec = spec();
+    let site = Site::world(&spec);
+    let mut words = site.flags();
+    words.extend(MANNERS.words());
+    let fleet = Fleet { site: &site, words };
+    let step = spec.pages as usize / 8;
+    let (frontier, address) = fleet.frontier("127.0.0.1:0", &site.ready.seed_urls);
+    let a = fleet.worker("a", &address);
+    let b = fleet.worker("b", &address);
+    let c = fleet.worker("c", &address);
+
+    fleet.wait_for_requests(step);
+    a.kill();
+    let a = fleet.worker("a", &address);
+
+    // Beyond its lease: what it was given is given to others, and it wakes up in mid-work.
+    fleet.wait_for_requests(2 * step);
+    signal(&b.0, "STOP");
+    std::thread::sleep(Duration::from_secs(4)); // what is tested: time that passes while it sleeps
+    signal(&b.0, "CONT");
+
+    fleet.wait_for_requests(4 * step);
+    c.ends("a worker that is told to drain");
+    let c = fleet.worker("c", &address);
+
+    fleet.wait_for_requests(5 * step);
+    frontier.kill();
+    let (frontier, address) = fleet.frontier(&address, &[]);
+    assert_eq!(fleet.status()["process"], frontier.0.id());
+    println!("the frontier is back at {address}");
+
+    fleet.wait_for_the_end();
+    for (worker, name) in [(a, "a"), (b, "b"), (c, "c")] {
+        worker.ends(name);
+    }
+    frontier.ends("the frontier");
+
+    let entries = site.journal();
+    let world = site.truth(&spec);
+    let oracle = world.oracle(&site.ready.seed_urls, &Rules::default());
+    judge::polite(&entries, &world, MANNERS);
+    judge::complete(&entries, &world, &oracle);
+    let archive = Archive::of(&fleet.archives(), &[]);
+    archive.holds(&oracle, &world);
+    let pages = archive.answers.len();
+    println!("{} requests, {pages} pages in {} files", entries.len(), archive.files);
+    assert!(oracle.archived().count() as u64 * 10 >= spec.pages * 7, "most of the world is there");
+}
+
+#[test]
+fn a_worker_that_nobody_lets_in_says_why() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let words = ["frontier", "queues", "--listen", "127.0.0.1:0", "-s", "api.token=secret"];
+    let (frontier, said) = Process::start(folder.path(), &words);
+    let url = format!("http://{}", said["address"].as_str().expect("it has an address"));
+    run(folder.path(), &["worker", "--frontier", &url]).exits(1).says("send the token");
+    run(folder.path(), &["worker", "--frontier", "nowhere"]).exits(2).says("http://127.0.0.1:7071");
+    run(folder.path(), &["worker", "--frontier", &url, "-c", "0"]).exits(2);
+    frontier.ends("the frontier");
+}
