@@ -12,4 +12,5 @@ mod judge;
 mod kills;
 mod neighbours;
 mod tool;
+mod tool_prints;
 mod world;
