@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use super::sketch::BANDS;
+use super::sketch::{BANDS, Rest};
 use super::{Prints, SimHash, Sketch};
 
 /// SimHashes that differ in more bits are not looked for.
@@ -51,16 +51,26 @@ pub struct Copy {
 /// A number, and the end of a chain.
 const NONE: u32 = u32::MAX;
 
+/// What a look-up by SimHash or digest reads: one line of the processor's cache.
+#[repr(align(64))]
 struct Entry {
     simhash: SimHash,
     next_by_simhash: [u32; SIMHASH_TABLES],
+    digest: u128,
 }
 
+/// What a look-up by bands reads. A band and the way on from it are neighbours, in one line.
+#[repr(align(64))]
 struct Kept {
-    sketch: Sketch,
-    next_by_band: [u32; BANDS],
-    digest: u128,
+    bands: [Band; BANDS],
+    sketch: Rest,
     next_by_digest: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Band {
+    bytes: u32,
+    next: u32,
 }
 
 /// Remembers prints, and finds the earliest of which new ones are a copy.
@@ -136,14 +146,16 @@ impl NearIndex {
             self.chains *= 2;
             self.rebuild();
         }
-        let entry = Entry { simhash: prints.simhash, next_by_simhash: [NONE; SIMHASH_TABLES] };
-        let kept = Kept {
-            sketch: prints.sketch,
-            next_by_band: [NONE; BANDS],
+        let entry = Entry {
+            simhash: prints.simhash,
+            next_by_simhash: [NONE; SIMHASH_TABLES],
             digest: short_digest(prints),
-            next_by_digest: NONE,
         };
+        let (bands, sketch) = prints.sketch.split();
+        let bands = bands.map(|bytes| Band { bytes, next: NONE });
+        let kept = Kept { bands, sketch, next_by_digest: NONE };
         if self.entries.len() < self.entries_max {
+            self.make_room();
             self.entries.push(entry);
             self.kept.push(kept);
         } else {
@@ -155,8 +167,19 @@ impl NearIndex {
         Some(number)
     }
 
+    /// By an eighth, not to twice as much: that is a lot of memory for nothing.
+    fn make_room(&mut self) {
+        if self.entries.len() == self.entries.capacity() {
+            let more = (self.entries.len() / 8).max(64).min(self.entries_max - self.entries.len());
+            self.entries.reserve_exact(more);
+            self.kept.reserve_exact(more);
+        }
+    }
+
     fn slot(&self, number: u32) -> usize {
-        number as usize % self.entries_max
+        let number = number as usize;
+        // A division costs as much as everything else of a step.
+        if number < self.entries_max { number } else { number % self.entries_max }
     }
 
     /// Whether a number of a chain is still remembered. What comes behind one that is not, is older.
@@ -169,11 +192,11 @@ impl NearIndex {
         let mut at = self.by_digest[chain(digest as u64, self.chains)];
         let mut found = None;
         while self.is_live(at) {
-            let kept = &self.kept[self.slot(at)];
-            if kept.digest == digest {
+            let slot = self.slot(at);
+            if self.entries[slot].digest == digest {
                 found = Some(at);
             }
-            at = kept.next_by_digest;
+            at = self.kept[slot].next_by_digest;
         }
         found
     }
@@ -198,7 +221,9 @@ impl NearIndex {
     }
 
     fn agrees(&self, number: u32, prints: &Prints) -> bool {
-        let similarity = self.kept[self.slot(number)].sketch.similarity(&prints.sketch);
+        let kept = &self.kept[self.slot(number)];
+        let sketch = Sketch::joined(kept.bands.map(|band| band.bytes), &kept.sketch);
+        let similarity = sketch.similarity(&prints.sketch);
         similarity.is_some_and(|similarity| similarity >= SIMILARITY_MIN)
     }
 
@@ -232,7 +257,8 @@ impl NearIndex {
     fn by_band(&self, sketch: &Sketch, found: &mut impl FnMut(u32)) {
         let mut at = [NONE; BANDS];
         for (band, at) in at.iter_mut().enumerate() {
-            *at = self.by_band[band * self.chains + chain_of_band(sketch, band, self.chains)];
+            let chain = chain(u64::from(sketch.band(band)), self.chains);
+            *at = self.by_band[band * self.chains + chain];
         }
         for _ in 0..STEPS_MAX {
             let mut ended = true;
@@ -241,11 +267,11 @@ impl NearIndex {
                     continue;
                 }
                 ended = false;
-                let kept = &self.kept[self.slot(*at)];
-                if kept.sketch.band(band) == sketch.band(band) {
+                let kept = self.kept[self.slot(*at)].bands[band];
+                if kept.bytes == sketch.band(band) {
                     found(*at);
                 }
-                *at = kept.next_by_band[band];
+                *at = kept.next;
             }
             if ended {
                 return;
@@ -257,7 +283,7 @@ impl NearIndex {
     fn link(&mut self, number: u32) {
         let (slot, chains) = (self.slot(number), self.chains);
         let (entry, kept) = (&mut self.entries[slot], &mut self.kept[slot]);
-        let head = &mut self.by_digest[chain(kept.digest as u64, chains)];
+        let head = &mut self.by_digest[chain(entry.digest as u64, chains)];
         kept.next_by_digest = std::mem::replace(head, number);
         // What is too short to be compared is looked for by its digest only.
         if !kept.sketch.is_telling() {
@@ -267,9 +293,9 @@ impl NearIndex {
             let at = table * chains + chain_of_blocks(entry.simhash, table, chains);
             *next = std::mem::replace(&mut self.by_simhash[at], number);
         }
-        for (band, next) in kept.next_by_band.iter_mut().enumerate() {
-            let at = band * chains + chain_of_band(&kept.sketch, band, chains);
-            *next = std::mem::replace(&mut self.by_band[at], number);
+        for (n, band) in kept.bands.iter_mut().enumerate() {
+            let at = n * chains + chain(u64::from(band.bytes), chains);
+            band.next = std::mem::replace(&mut self.by_band[at], number);
         }
     }
 
@@ -314,10 +340,6 @@ fn chain_of_blocks(simhash: SimHash, table: usize, chains: usize) -> usize {
         [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4)];
     let (one, other) = PAIRS[table];
     chain(simhash.0 & (BLOCKS[one] | BLOCKS[other]), chains)
-}
-
-fn chain_of_band(sketch: &Sketch, band: usize, chains: usize) -> usize {
-    chain(u64::from(sketch.band(band)), chains)
 }
 
 #[cfg(test)]

@@ -8,32 +8,28 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 
 /// The text as it is compared: NFKC, lower case, one space between words.
 pub fn normalise(text: &str) -> String {
-    let folded = if text.is_ascii() {
-        text.to_ascii_lowercase()
-    } else {
-        let nfkc = ComposingNormalizerBorrowed::new_nfkc();
-        // Lower case can undo the composition (`İ`), and composition can make an upper case.
-        nfkc.normalize(&nfkc.normalize(text).to_lowercase()).into_owned()
-    };
+    let folded = if text.is_ascii() { text.to_ascii_lowercase() } else { folded(text) };
     let mut out = String::with_capacity(folded.len());
-    for word in folded.split(char::is_whitespace) {
-        let from = out.len();
-        if !out.is_empty() {
+    for word in folded.split(|c: char| c.is_whitespace() || c.is_ascii_control()) {
+        if !word.is_empty() && !out.is_empty() {
             out.push(' ');
         }
-        let start = out.len();
-        out.extend(word.chars().filter(|c| !is_unseen(*c)));
-        if out.len() == start {
-            out.truncate(from);
-        }
+        out.push_str(word);
     }
     out
 }
 
-/// Soft hyphens, joiners, marks of direction, controls: a copy has them or not.
+fn folded(text: &str) -> String {
+    let nfkc = ComposingNormalizerBorrowed::new_nfkc();
+    // What nobody sees goes first: behind it, a letter and its accent may find each other.
+    let seen: String = text.chars().filter(|c| !is_unseen(*c)).collect();
+    // Lower case can undo the composition (`İ`), so it is made anew.
+    nfkc.normalize(&nfkc.normalize(&seen).to_lowercase()).into_owned()
+}
+
+/// Soft hyphens, joiners, marks of direction: a copy has them or not.
 fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
 /// Letters and digits in runs; each character of a script that is written without spaces alone.

@@ -32,7 +32,22 @@ pub struct Sketch {
     pairs: u32,
 }
 
+/// A sketch without its bands.
+pub(super) struct Rest {
+    places: [u8; PLACES - BANDS * BAND_BYTES],
+    pairs: u32,
+}
+
+impl Rest {
+    pub fn is_telling(&self) -> bool {
+        self.pairs >= PAIRS_MIN
+    }
+}
+
 impl Sketch {
+    /// Bytes of the stored form.
+    pub const BYTES: usize = PLACES + 4;
+
     pub(super) fn of(words: &[&str]) -> Self {
         let mut least = [u64::MAX; PLACES];
         let mut last = None;
@@ -49,6 +64,37 @@ impl Sketch {
         }
         let pairs = u32::try_from(words.len().saturating_sub(1)).unwrap_or(u32::MAX);
         Self { places: filled(&least), pairs }
+    }
+
+    /// As it is stored: the places, then the number of pairs.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..PLACES].copy_from_slice(&self.places);
+        bytes[PLACES..].copy_from_slice(&self.pairs.to_le_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let (places, pairs) = bytes.split_at(PLACES);
+        Self {
+            places: places.try_into().expect("split there"),
+            pairs: u32::from_le_bytes(pairs.try_into().expect("what is left are four bytes")),
+        }
+    }
+
+    /// The bands by themselves, for the look-up, and what is left.
+    pub(super) fn split(&self) -> ([u32; BANDS], Rest) {
+        let rest = self.places[BANDS * BAND_BYTES..].try_into().expect("all that is left");
+        (std::array::from_fn(|band| self.band(band)), Rest { places: rest, pairs: self.pairs })
+    }
+
+    pub(super) fn joined(bands: [u32; BANDS], rest: &Rest) -> Self {
+        let mut places = [0; PLACES];
+        for (band, bytes) in bands.iter().enumerate() {
+            places[band * BAND_BYTES..][..BAND_BYTES].copy_from_slice(&bytes.to_le_bytes());
+        }
+        places[BANDS * BAND_BYTES..].copy_from_slice(&rest.places);
+        Self { places, pairs: rest.pairs }
     }
 
     pub(super) fn band(&self, band: usize) -> u32 {
@@ -137,6 +183,14 @@ mod tests {
                 assert!((estimated - truth).abs() < 0.13, "{words}, {share}: {estimated} {truth}");
             }
         }
+    }
+
+    #[test]
+    fn a_stored_sketch_reads_back_the_same() {
+        let sketch = Sketch::of(&["one", "two", "three"]);
+        assert_eq!(Sketch::from_bytes(sketch.to_bytes()), sketch);
+        let (bands, rest) = sketch.split();
+        assert_eq!(Sketch::joined(bands, &rest), sketch);
     }
 
     #[test]

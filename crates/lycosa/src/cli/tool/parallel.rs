@@ -9,7 +9,7 @@
 //! question: a bundle is closed as soon as nothing more can be read at once, and nothing is held
 //! back while nobody else has something to write.
 
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -45,7 +45,10 @@ pub fn filter<P: Send>(
         for _ in 0..workers {
             scope.spawn(|| work(&jobs, &prepare));
         }
-        write(order, output, &mut finish)?;
+        let written = write(&order, output, &mut finish);
+        // The reader learns by this that nobody listens any more.
+        drop(order);
+        written?;
         reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -86,14 +89,14 @@ fn work<P>(jobs: &Mutex<Receiver<Bundle<P>>>, prepare: &(impl Fn(&[u8]) -> P + S
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Bundle { lines, answers }) = next else { return };
         let prepared = lines.iter().map(|line| prepare(line)).collect();
-        if answers.send(prepared).is_err() {
-            return;
-        }
+        // The output may be gone. Bundles are taken all the same, so that the reader never waits for
+        // a place in a queue that nobody empties.
+        let _ = answers.send(prepared);
     }
 }
 
 fn write<P>(
-    order: Receiver<Receiver<Vec<P>>>,
+    order: &Receiver<Receiver<Vec<P>>>,
     output: impl Write,
     finish: &mut impl FnMut(P, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
@@ -127,7 +130,7 @@ mod tests {
         let prepare = |line: &[u8]| {
             let n: u64 = String::from_utf8_lossy(line).trim().parse().unwrap();
             // Now and then one that takes a thousand times as long.
-            let rounds = if n % 1_000 == 0 { 1_000_000 } else { 1_000 };
+            let rounds = if n.is_multiple_of(1_000) { 1_000_000 } else { 1_000 };
             (n, (0..rounds).fold(n, |all, round| std::hint::black_box(all ^ round)))
         };
         filter(input.as_bytes(), &mut out, prepare, |(n, _), out| writeln!(out, "{n}")).unwrap();
