@@ -16,6 +16,7 @@ mod near;
 mod normal;
 mod simhash;
 mod sketch;
+mod table;
 
 use sha2::{Digest as _, Sha256};
 

@@ -4,7 +4,7 @@ use crate::common::feed;
 
 /// The lines that come out for these.
 fn filtered(tool: &str, input: &str) -> Vec<String> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder can be made");
     let ran = feed(folder.path(), &["tool", tool], input).exits(0);
     ran.out.lines().map(str::to_owned).collect()
 }

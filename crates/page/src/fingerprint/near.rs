@@ -5,17 +5,15 @@
 //! find it (pigeonhole). A band of the sketch that is equal: twelve tables (MinHash with
 //! locality-sensitive hashing). What the last two find counts only when the whole sketches agree.
 //!
-//! A table is an array of chains through the entries, newest first; a look-up follows all chains of
-//! one kind side by side, so that the processor waits for memory once and not ten times.
-//!
 //! Always: memory is bounded by the number of entries; the oldest are forgotten first. A text that
-//! equals one which is remembered adds no entry, so that a chain holds no long row of equals.
+//! equals one which is remembered adds no entry.
 //!
 //! Not here: prints on disk, and a cache over them.
 
 use std::fmt;
 
-use super::sketch::{BANDS, Rest};
+use super::sketch::BANDS;
+use super::table::{NONE, Table};
 use super::{Prints, SimHash, Sketch};
 
 /// SimHashes that differ in more bits are not looked for.
@@ -24,18 +22,11 @@ pub const DISTANCE_MAX: u32 = 3;
 /// Sketches must agree this much, by the development part of the generated truth.
 pub const SIMILARITY_MIN: f64 = 0.66;
 
-/// Steps along a chain. Thousands of entries in one are a template's doing, and the rest of them
-/// would say the same.
-const STEPS_MAX: usize = 2_048;
-
-/// Two of five blocks.
-const SIMHASH_TABLES: usize = 10;
-
-/// Entries per chain before the tables are made twice as large.
-const LOAD_MAX: usize = 2;
+/// Entries for each chain of a table before it gets twice as many chains; a line has room for ten.
+const LOAD_MAX: usize = 6;
 
 /// Chains of a table at the beginning.
-const CHAINS_MIN: usize = 1 << 8;
+const CHAINS_MIN: usize = 64;
 
 /// An earlier text that this one copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,44 +39,20 @@ pub struct Copy {
     pub distance: u32,
 }
 
-/// A number, and the end of a chain.
-const NONE: u32 = u32::MAX;
-
-/// What a look-up by SimHash or digest reads: one line of the processor's cache.
-#[repr(align(64))]
-struct Entry {
-    simhash: SimHash,
-    next_by_simhash: [u32; SIMHASH_TABLES],
-    digest: u128,
-}
-
-/// What a look-up by bands reads. A band and the way on from it are neighbours, in one line.
-#[repr(align(64))]
-struct Kept {
-    bands: [Band; BANDS],
-    sketch: Rest,
-    next_by_digest: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Band {
-    bytes: u32,
-    next: u32,
-}
-
 /// Remembers prints, and finds the earliest of which new ones are a copy.
 pub struct NearIndex {
     entries_max: usize,
     /// Numbers that were given.
     given: u32,
-    /// By number, round and round. Apart, because a look-up by SimHash needs only these.
-    entries: Vec<Entry>,
-    kept: Vec<Kept>,
-    /// Chains of one table; a power of two.
+    // By number, round and round; apart, because no look-up needs all three.
+    simhashes: Vec<SimHash>,
+    digests: Vec<u128>,
+    sketches: Vec<Sketch>,
+    /// Chains of each table.
     chains: usize,
-    by_simhash: Vec<u32>,
-    by_band: Vec<u32>,
-    by_digest: Vec<u32>,
+    by_digest: Table,
+    by_simhash: Vec<Table>,
+    by_band: Vec<Table>,
 }
 
 impl NearIndex {
@@ -94,33 +61,34 @@ impl NearIndex {
         let mut index = Self {
             entries_max: entries_max.clamp(1, NONE as usize),
             given: 0,
-            entries: Vec::new(),
-            kept: Vec::new(),
+            simhashes: Vec::new(),
+            digests: Vec::new(),
+            sketches: Vec::new(),
             chains: CHAINS_MIN,
+            by_digest: Table::new(1),
             by_simhash: Vec::new(),
             by_band: Vec::new(),
-            by_digest: Vec::new(),
         };
-        index.clear_chains();
+        index.rebuild();
         index
     }
 
     /// How many texts are remembered.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.simhashes.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.simhashes.is_empty()
     }
 
     /// Bytes of memory that are taken.
     pub fn bytes(&self) -> usize {
-        let heads =
-            self.by_simhash.capacity() + self.by_band.capacity() + self.by_digest.capacity();
-        heads * size_of::<u32>()
-            + self.entries.capacity() * size_of::<Entry>()
-            + self.kept.capacity() * size_of::<Kept>()
+        let tables = self.by_simhash.iter().chain(&self.by_band).chain([&self.by_digest]);
+        tables.map(Table::bytes).sum::<usize>()
+            + self.simhashes.capacity() * size_of::<SimHash>()
+            + self.digests.capacity() * size_of::<u128>()
+            + self.sketches.capacity() * size_of::<Sketch>()
     }
 
     /// The earliest text that is remembered and of which this is a copy.
@@ -142,25 +110,23 @@ impl NearIndex {
         if number == NONE {
             return None;
         }
-        if self.entries.len() < self.entries_max && self.entries.len() >= self.chains * LOAD_MAX {
+        if self.len() < self.entries_max && self.len() >= self.chains * LOAD_MAX {
             self.chains *= 2;
             self.rebuild();
+        } else if self.is_crowded() {
+            self.rebuild();
         }
-        let entry = Entry {
-            simhash: prints.simhash,
-            next_by_simhash: [NONE; SIMHASH_TABLES],
-            digest: short_digest(prints),
-        };
-        let (bands, sketch) = prints.sketch.split();
-        let bands = bands.map(|bytes| Band { bytes, next: NONE });
-        let kept = Kept { bands, sketch, next_by_digest: NONE };
-        if self.entries.len() < self.entries_max {
+        let (simhash, digest, sketch) = (prints.simhash, short_digest(prints), prints.sketch);
+        if self.len() < self.entries_max {
             self.make_room();
-            self.entries.push(entry);
-            self.kept.push(kept);
+            self.simhashes.push(simhash);
+            self.digests.push(digest);
+            self.sketches.push(sketch);
         } else {
             let slot = self.slot(number);
-            (self.entries[slot], self.kept[slot]) = (entry, kept);
+            self.simhashes[slot] = simhash;
+            self.digests[slot] = digest;
+            self.sketches[slot] = sketch;
         }
         self.given += 1;
         self.link(number);
@@ -169,149 +135,122 @@ impl NearIndex {
 
     /// By an eighth, not to twice as much: that is a lot of memory for nothing.
     fn make_room(&mut self) {
-        if self.entries.len() == self.entries.capacity() {
-            let more = (self.entries.len() / 8).max(64).min(self.entries_max - self.entries.len());
-            self.entries.reserve_exact(more);
-            self.kept.reserve_exact(more);
+        let len = self.len();
+        if len == self.simhashes.capacity() {
+            let more = (len / 8).max(64).min(self.entries_max - len);
+            self.simhashes.reserve_exact(more);
+            self.digests.reserve_exact(more);
+            self.sketches.reserve_exact(more);
         }
     }
 
     fn slot(&self, number: u32) -> usize {
         let number = number as usize;
-        // A division costs as much as everything else of a step.
+        // A division costs as much as a miss of the cache.
         if number < self.entries_max { number } else { number % self.entries_max }
     }
 
-    /// Whether a number of a chain is still remembered. What comes behind one that is not, is older.
-    fn is_live(&self, number: u32) -> bool {
-        number != NONE && number as usize + self.entries.len() >= self.given as usize
+    fn oldest(&self) -> u32 {
+        self.given - u32::try_from(self.len()).expect("every entry has a number of its own")
     }
 
     fn find_exact(&self, prints: &Prints) -> Option<u32> {
         let digest = short_digest(prints);
-        let mut at = self.by_digest[chain(digest as u64, self.chains)];
-        let mut found = None;
-        while self.is_live(at) {
-            let slot = self.slot(at);
-            if self.entries[slot].digest == digest {
-                found = Some(at);
+        let oldest = self.oldest();
+        let mut equal = None;
+        let is_mine = |tag| tag == tag_of_digest(digest);
+        self.by_digest.find(digest as u64, is_mine, &mut |number| {
+            if number >= oldest && self.digests[self.slot(number)] == digest {
+                equal = Some(equal.map_or(number, |first: u32| first.min(number)));
             }
-            at = self.kept[slot].next_by_digest;
-        }
-        found
+        });
+        equal
     }
 
     fn find_near(&self, prints: &Prints, exact: Option<u32>) -> Option<Copy> {
         let mut earliest = exact;
         if prints.sketch.is_telling() {
+            let oldest = self.oldest();
             let mut confirm = |number: u32| {
-                if earliest.is_none_or(|earliest| number < earliest) && self.agrees(number, prints)
-                {
+                let is_earlier = earliest.is_none_or(|earliest| number < earliest);
+                if number >= oldest && is_earlier && self.agrees(number, prints) {
                     earliest = Some(number);
                 }
             };
-            self.by_simhash(prints.simhash, &mut confirm);
-            self.by_band(&prints.sketch, &mut confirm);
+            self.find_by_simhash(prints.simhash, &mut confirm);
+            self.find_by_band(&prints.sketch, &mut confirm);
         }
         earliest.map(|of| Copy {
             of,
             exact: exact == Some(of),
-            distance: self.entries[self.slot(of)].simhash.distance(prints.simhash),
+            distance: self.simhashes[self.slot(of)].distance(prints.simhash),
         })
     }
 
     fn agrees(&self, number: u32, prints: &Prints) -> bool {
-        let kept = &self.kept[self.slot(number)];
-        let sketch = Sketch::joined(kept.bands.map(|band| band.bytes), &kept.sketch);
-        let similarity = sketch.similarity(&prints.sketch);
+        let similarity = self.sketches[self.slot(number)].similarity(&prints.sketch);
         similarity.is_some_and(|similarity| similarity >= SIMILARITY_MIN)
     }
 
     /// Every entry within [`DISTANCE_MAX`] bits.
-    fn by_simhash(&self, simhash: SimHash, found: &mut impl FnMut(u32)) {
-        let mut at = [NONE; SIMHASH_TABLES];
-        for (table, at) in at.iter_mut().enumerate() {
-            *at =
-                self.by_simhash[table * self.chains + chain_of_blocks(simhash, table, self.chains)];
-        }
-        for _ in 0..STEPS_MAX {
-            let mut ended = true;
-            for (table, at) in at.iter_mut().enumerate() {
-                if !self.is_live(*at) {
-                    continue;
+    fn find_by_simhash(&self, simhash: SimHash, found: &mut impl FnMut(u32)) {
+        for (table, blocks) in self.by_simhash.iter().zip(&BLOCK_PAIRS) {
+            let mine = blocks.tag(simhash);
+            let will_do = |tag: u16| (tag ^ mine).count_ones() <= DISTANCE_MAX;
+            table.find(blocks.key(simhash), will_do, &mut |number| {
+                // A number that was forgotten leads to another entry here, and is refused later.
+                if self.simhashes[self.slot(number)].distance(simhash) <= DISTANCE_MAX {
+                    found(number);
                 }
-                ended = false;
-                let entry = &self.entries[self.slot(*at)];
-                if entry.simhash.distance(simhash) <= DISTANCE_MAX {
-                    found(*at);
-                }
-                *at = entry.next_by_simhash[table];
-            }
-            if ended {
-                return;
-            }
+            });
         }
     }
 
-    /// Every entry with an equal band.
-    fn by_band(&self, sketch: &Sketch, found: &mut impl FnMut(u32)) {
-        let mut at = [NONE; BANDS];
-        for (band, at) in at.iter_mut().enumerate() {
-            let chain = chain(u64::from(sketch.band(band)), self.chains);
-            *at = self.by_band[band * self.chains + chain];
-        }
-        for _ in 0..STEPS_MAX {
-            let mut ended = true;
-            for (band, at) in at.iter_mut().enumerate() {
-                if !self.is_live(*at) {
-                    continue;
-                }
-                ended = false;
-                let kept = self.kept[self.slot(*at)].bands[band];
-                if kept.bytes == sketch.band(band) {
-                    found(*at);
-                }
-                *at = kept.next;
-            }
-            if ended {
-                return;
-            }
+    /// Every entry with an equal band, and hardly any other.
+    fn find_by_band(&self, sketch: &Sketch, found: &mut impl FnMut(u32)) {
+        for (n, table) in self.by_band.iter().enumerate() {
+            let band = sketch.band(n);
+            table.find(u64::from(band), |tag| tag == tag_of_band(band), found);
         }
     }
 
-    /// Puts an entry at the head of its chains.
+    /// Puts an entry into its tables.
     fn link(&mut self, number: u32) {
-        let (slot, chains) = (self.slot(number), self.chains);
-        let (entry, kept) = (&mut self.entries[slot], &mut self.kept[slot]);
-        let head = &mut self.by_digest[chain(entry.digest as u64, chains)];
-        kept.next_by_digest = std::mem::replace(head, number);
+        let (slot, oldest) = (self.slot(number), self.oldest());
+        let is_live = |other: u32| other != NONE && other >= oldest;
+        let digest = self.digests[slot];
+        self.by_digest.put(digest as u64, tag_of_digest(digest), number, is_live);
         // What is too short to be compared is looked for by its digest only.
-        if !kept.sketch.is_telling() {
+        let (simhash, sketch) = (self.simhashes[slot], &self.sketches[slot]);
+        if !sketch.is_telling() {
             return;
         }
-        for (table, next) in entry.next_by_simhash.iter_mut().enumerate() {
-            let at = table * chains + chain_of_blocks(entry.simhash, table, chains);
-            *next = std::mem::replace(&mut self.by_simhash[at], number);
+        for (table, blocks) in self.by_simhash.iter_mut().zip(&BLOCK_PAIRS) {
+            table.put(blocks.key(simhash), blocks.tag(simhash), number, is_live);
         }
-        for (n, band) in kept.bands.iter_mut().enumerate() {
-            let at = n * chains + chain(u64::from(band.bytes), chains);
-            band.next = std::mem::replace(&mut self.by_band[at], number);
+        for (n, table) in self.by_band.iter_mut().enumerate() {
+            let band = sketch.band(n);
+            table.put(u64::from(band), tag_of_band(band), number, is_live);
         }
     }
 
-    /// All chains anew, the oldest entry first.
+    fn is_crowded(&self) -> bool {
+        let mut tables = self.by_simhash.iter().chain(&self.by_band).chain([&self.by_digest]);
+        tables.any(Table::is_crowded)
+    }
+
+    /// All tables anew, the oldest entry first.
     fn rebuild(&mut self) {
-        self.clear_chains();
-        let oldest = self.given as usize - self.entries.len();
-        for number in oldest..self.given as usize {
-            self.link(number as u32);
+        // The old ones go before the new ones come: both together would be twice the memory.
+        (self.by_simhash, self.by_band) = (Vec::new(), Vec::new());
+        self.by_digest = Table::new(self.chains);
+        self.by_simhash = BLOCK_PAIRS.iter().map(|_| Table::new(self.chains)).collect();
+        self.by_band = (0..BANDS).map(|_| Table::new(self.chains)).collect();
+        for number in self.oldest()..self.given {
+            self.link(number);
         }
-    }
-
-    fn clear_chains(&mut self) {
-        self.by_simhash = vec![NONE; self.chains * SIMHASH_TABLES];
-        self.by_band = vec![NONE; self.chains * BANDS];
-        self.by_digest = vec![NONE; self.chains];
+        self.by_digest.settle();
+        self.by_simhash.iter_mut().chain(&mut self.by_band).for_each(Table::settle);
     }
 }
 
@@ -327,20 +266,51 @@ fn short_digest(prints: &Prints) -> u128 {
     u128::from_le_bytes(*half)
 }
 
-/// Where a key's chain begins in its table. `chains` is a power of two.
-fn chain(key: u64, chains: usize) -> usize {
-    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as usize & (chains - 1)
+fn tag_of_digest(digest: u128) -> u16 {
+    (digest >> 64) as u16
 }
 
-fn chain_of_blocks(simhash: SimHash, table: usize, chains: usize) -> usize {
-    /// Four blocks of 13 bits and one of 12.
-    const BLOCKS: [u64; 5] = [0x1fff, 0x1fff << 13, 0x1fff << 26, 0x1fff << 39, 0xfff << 52];
-    const PAIRS: [(usize, usize); SIMHASH_TABLES] =
-        [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4)];
-    let (one, other) = PAIRS[table];
-    chain(simhash.0 & (BLOCKS[one] | BLOCKS[other]), chains)
+/// Bits of a band that its chain does not tell already.
+fn tag_of_band(band: u32) -> u16 {
+    (band ^ band >> 16) as u16
 }
+
+/// Two of the five blocks of a SimHash, as a key, and two others, for the tag.
+struct BlockPair {
+    key: u64,
+    tag: [u32; 2],
+}
+
+impl BlockPair {
+    const fn of(one: usize, other: usize, tag: [usize; 2]) -> Self {
+        /// Four blocks of 13 bits and one of 12.
+        const BLOCKS: [u64; 5] = [0x1fff, 0x1fff << 13, 0x1fff << 26, 0x1fff << 39, 0xfff << 52];
+        Self { key: BLOCKS[one] | BLOCKS[other], tag: [13 * tag[0] as u32, 13 * tag[1] as u32] }
+    }
+
+    fn key(&self, simhash: SimHash) -> u64 {
+        simhash.0 & self.key
+    }
+
+    /// Bits as they are, not hashed: of two SimHashes no more differ in them than in the whole.
+    fn tag(&self, simhash: SimHash) -> u16 {
+        let [one, other] = self.tag.map(|at| (simhash.0 >> at & 0xff) as u16);
+        one | other << 8
+    }
+}
+
+const BLOCK_PAIRS: [BlockPair; 10] = [
+    BlockPair::of(0, 1, [2, 3]),
+    BlockPair::of(0, 2, [1, 3]),
+    BlockPair::of(0, 3, [1, 2]),
+    BlockPair::of(0, 4, [1, 2]),
+    BlockPair::of(1, 2, [0, 3]),
+    BlockPair::of(1, 3, [0, 2]),
+    BlockPair::of(1, 4, [0, 2]),
+    BlockPair::of(2, 3, [0, 1]),
+    BlockPair::of(2, 4, [0, 1]),
+    BlockPair::of(3, 4, [0, 1]),
+];
 
 #[cfg(test)]
 mod tests {
@@ -369,7 +339,7 @@ mod tests {
                 for third in [other, (other + 1) % 64, (one + 31) % 64, 63] {
                     let near = SimHash(all([one, other, third]));
                     let mut found = Vec::new();
-                    index.by_simhash(near, &mut |number| found.push(number));
+                    index.find_by_simhash(near, &mut |number| found.push(number));
                     assert!(found.contains(&0), "{one} {other} {third}");
                 }
             }
@@ -426,7 +396,9 @@ mod tests {
             assert_eq!((earlier.of, earlier.exact), (seed as u32 - 499, true));
             assert_eq!(index.find(&Prints::of(&text(seed - 500, 60))), None);
         }
-        assert_eq!((index.bytes(), index.len()), (bytes, 500));
+        // Tables may hold forgotten numbers until they are made anew, but not more and more.
+        assert!(index.bytes() <= 3 * bytes, "{} from {bytes}", index.bytes());
+        assert_eq!(index.len(), 500);
     }
 
     #[test]

@@ -32,18 +32,6 @@ pub struct Sketch {
     pairs: u32,
 }
 
-/// A sketch without its bands.
-pub(super) struct Rest {
-    places: [u8; PLACES - BANDS * BAND_BYTES],
-    pairs: u32,
-}
-
-impl Rest {
-    pub fn is_telling(&self) -> bool {
-        self.pairs >= PAIRS_MIN
-    }
-}
-
 impl Sketch {
     /// Bytes of the stored form.
     pub const BYTES: usize = PLACES + 4;
@@ -80,21 +68,6 @@ impl Sketch {
             places: places.try_into().expect("split there"),
             pairs: u32::from_le_bytes(pairs.try_into().expect("what is left are four bytes")),
         }
-    }
-
-    /// The bands by themselves, for the look-up, and what is left.
-    pub(super) fn split(&self) -> ([u32; BANDS], Rest) {
-        let rest = self.places[BANDS * BAND_BYTES..].try_into().expect("all that is left");
-        (std::array::from_fn(|band| self.band(band)), Rest { places: rest, pairs: self.pairs })
-    }
-
-    pub(super) fn joined(bands: [u32; BANDS], rest: &Rest) -> Self {
-        let mut places = [0; PLACES];
-        for (band, bytes) in bands.iter().enumerate() {
-            places[band * BAND_BYTES..][..BAND_BYTES].copy_from_slice(&bytes.to_le_bytes());
-        }
-        places[BANDS * BAND_BYTES..].copy_from_slice(&rest.places);
-        Self { places, pairs: rest.pairs }
     }
 
     pub(super) fn band(&self, band: usize) -> u32 {
@@ -189,8 +162,6 @@ mod tests {
     fn a_stored_sketch_reads_back_the_same() {
         let sketch = Sketch::of(&["one", "two", "three"]);
         assert_eq!(Sketch::from_bytes(sketch.to_bytes()), sketch);
-        let (bands, rest) = sketch.split();
-        assert_eq!(Sketch::joined(bands, &rest), sketch);
     }
 
     #[test]
