@@ -5,12 +5,13 @@
 //! own journal. `crawl` goes as fast as it can, beside two limits: the same pages fetched and
 //! dropped, and fetched and looked through for links. `polite` keeps the usual pauses and asks how
 //! much of the possible rate was reached. `frontier` fills a store with a hundred million URLs,
-//! `hosts` asks what many hosts cost, `service` how fast others are served, `soak` whether anything
-//! grows in an hour.
+//! `hosts` asks what many hosts cost, `neardup` how well copies are found, `service` how fast others
+//! are served, `soak` whether anything grows in an hour.
 
 mod frontier;
 mod hosts;
 mod measure;
+mod neardup;
 mod service;
 mod soak;
 
@@ -27,7 +28,7 @@ use crate::args::{Args, usage};
 use crate::repo::{self, Repo};
 use measure::Cost;
 
-const BENCHES: &str = "crawl, polite, frontier, hosts, service or soak";
+const BENCHES: &str = "crawl, polite, frontier, hosts, neardup, service or soak";
 const HOSTS: u64 = 2_000;
 const PAGES: u64 = 60_000;
 /// How long `polite` runs, and what is left out of its count while all hosts wake up.
@@ -42,6 +43,7 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
         Some("frontier") => return frontier::run(repo, args),
         Some("hosts") => return hosts::run(repo, args),
         Some("service") => return service::run(repo, args),
+        Some("neardup") => return neardup::run(repo, args),
         Some("soak") => return soak::run(repo, args),
         _ => {}
     }

@@ -15,11 +15,13 @@ use crate::args::{self, Args};
 use crate::repo::{self, Repo};
 
 /// Where each target's hunt is: `--package`, and which of its tests.
-const TARGETS: [(&str, &[&str]); 6] = [
+const TARGETS: [(&str, &[&str]); 8] = [
     ("canonical", FUZZ),
     ("links", FUZZ),
+    ("prints", FUZZ),
     ("record", FUZZ),
     ("robots", FUZZ),
+    ("sitemap", FUZZ),
     ("warc", FUZZ),
     ("settings", &["lycosa", "--bin", "lycosa", "settings::fuzz::"]),
 ];

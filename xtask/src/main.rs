@@ -61,6 +61,9 @@ The chores of lycosa: cargo xtask CHORE
   bench hosts [--hosts N] [--seeds N]
                            what a request costs among 100,000 hosts, and the memory of a crawl with
                            a million of them
+  bench neardup [--pages FOLDER] [--prints N]
+                           near duplicates: recall and precision on generated truth, of the texts of
+                           the development pages; look-ups among ten million prints
   bench soak [--minutes N] an hour at full speed: memory, files and threads must stay as they are
   help                     this
 ";

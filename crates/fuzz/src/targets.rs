@@ -2,6 +2,8 @@
 
 pub mod canonical;
 pub mod links;
+pub mod prints;
 pub mod record;
 pub mod robots;
+pub mod sitemap;
 pub mod warc;

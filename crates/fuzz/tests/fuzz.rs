@@ -3,7 +3,7 @@
 //! `cargo xtask fuzz` runs the same for longer.
 
 use lycosa_fuzz::hunt;
-use lycosa_fuzz::targets::{canonical, links, record, robots, warc};
+use lycosa_fuzz::targets::{canonical, links, prints, record, robots, sitemap, warc};
 
 #[test]
 fn no_robots_txt_breaks_its_reader() {
@@ -28,4 +28,14 @@ fn no_file_breaks_the_archive_reader() {
 #[test]
 fn no_stored_bytes_break_their_reader() {
     hunt(&record::TARGET);
+}
+
+#[test]
+fn no_sitemap_breaks_its_reader() {
+    hunt(&sitemap::TARGET);
+}
+
+#[test]
+fn every_text_has_its_prints() {
+    hunt(&prints::TARGET);
 }

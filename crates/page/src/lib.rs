@@ -42,13 +42,25 @@ mod attributes;
 mod foreign;
 mod tag;
 
+mod feed;
+mod sitemap;
+
+pub mod fingerprint;
+
+mod complaints;
+mod date;
+mod records;
+
 use robots::Directives;
 use url::{Host, Url};
 
 pub use charset::{Charset, CharsetSource};
+pub use date::Moment;
 pub use document::Document;
 pub use kind::{ContentKind, SNIFF_BYTES, sniff};
 pub use links::{Link, LinkKind};
+pub use sitemap::{BYTES_MAX as SITEMAP_BYTES_MAX, ENTRIES_MAX as SITEMAP_ENTRIES_MAX};
+pub use sitemap::{ChangeFreq, Sitemap, SitemapEntry, SitemapKind, read_sitemap};
 
 use html::Found;
 use links::resolve;

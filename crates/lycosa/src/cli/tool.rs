@@ -4,6 +4,11 @@
 //! `{"error": …}` and the next one is taken; an input's `id` is echoed. Nothing is held but the
 //! line at hand, which has a limit.
 
+mod neardup;
+mod parallel;
+mod simhash;
+mod sitemap;
+
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use base64::Engine as _;
@@ -23,37 +28,36 @@ pub enum ToolCommand {
     Robots,
     #[command(hide = true)]
     Extract,
-    #[command(hide = true)]
+    /// {"url", "body_base64", "content_type"?} → {"kind", "error"?, "urls", "errors"}
     Sitemap,
-    #[command(hide = true)]
+    /// {"text"} → {"simhash", "text_sha256"}
     Simhash,
-    #[command(hide = true)]
+    /// {"id", "text"} → {"id", "duplicate_of", "kind", "distance"}
     Neardup,
 }
 
 pub fn run(command: &ToolCommand) -> Outcome {
-    let input = io::stdin().lock();
-    let output = io::stdout().lock();
     match command {
         ToolCommand::Canonicalize => {
             let canon = Canon::default();
-            filter(input, output, |line| canonicalize(&canon, line))?;
+            filter(io::stdin(), io::stdout().lock(), |line| canonicalize(&canon, line))?;
         }
-        ToolCommand::Robots => filter(input, output, judge)?,
-        ToolCommand::Extract
-        | ToolCommand::Sitemap
-        | ToolCommand::Simhash
-        | ToolCommand::Neardup => {
+        ToolCommand::Robots => filter(io::stdin(), io::stdout().lock(), judge)?,
+        ToolCommand::Sitemap => sitemap::run()?,
+        ToolCommand::Simhash => simhash::run()?,
+        ToolCommand::Neardup => neardup::run()?,
+        ToolCommand::Extract => {
             return Err(Fail::settings(
-                "this tool is not available in this version; there are canonicalize and robots",
+                "this tool is not available in this version; `lycosa tool --help` lists what is",
             ));
         }
     }
     Ok(Exit::Done)
 }
 
-/// Longest line that is read. A robots.txt of 500 KiB takes at most 3 MB as JSON.
-const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Longest line that is read. A sitemap of 50 MiB takes 70 MB in base64, and one beyond that limit
+/// must be told that it is.
+const LINE_BYTES_MAX: u64 = 128 << 20;
 
 /// An input with what every tool echoes.
 #[derive(Deserialize)]
@@ -95,23 +99,35 @@ where
     let mut output = BufWriter::with_capacity(1 << 16, output);
     let mut line = Vec::new();
     while next_line(&mut input, &mut line)? {
-        let (id, result) = match read_line::<Ask>(&line) {
-            Ok(Line { id, ask }) => (id, answer(&ask)),
-            Err((id, error)) => (id, Err(error)),
-        };
-        match result {
-            Ok(answer) => serde_json::to_writer(&mut output, &Answer { id, answer })?,
-            Err(error) => {
-                serde_json::to_writer(&mut output, &Answer { id, answer: Refused { error } })?;
-            }
-        }
-        output.write_all(b"\n")?;
+        output.write_all(&answered(&line, &answer))?;
         // Whoever asks line by line wants the answer before the next question.
         if input.buffer().is_empty() {
             output.flush()?;
         }
     }
     output.flush()
+}
+
+/// The line that answers a line, whatever that holds.
+fn answered<Ask, Reply>(line: &[u8], answer: impl Fn(&Ask) -> Result<Reply, String>) -> Vec<u8>
+where
+    Ask: for<'de> Deserialize<'de>,
+    Reply: Serialize,
+{
+    match read_line::<Ask>(line) {
+        Ok(Line { id, ask }) => written(id, answer(&ask)),
+        Err((id, error)) => written(id, Err::<Reply, _>(error)),
+    }
+}
+
+fn written<Reply: Serialize>(id: Option<Json>, result: Result<Reply, String>) -> Vec<u8> {
+    let text = match result {
+        Ok(answer) => serde_json::to_vec(&Answer { id, answer }),
+        Err(error) => serde_json::to_vec(&Answer { id, answer: Refused { error } }),
+    };
+    let mut text = text.expect("answers are structs of texts and numbers");
+    text.push(b'\n');
+    text
 }
 
 /// Reads the next line; one beyond the limit is cut there and its rest passed over.

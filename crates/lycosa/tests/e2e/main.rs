@@ -12,5 +12,6 @@ mod judge;
 mod kills;
 mod neighbours;
 mod tool;
+mod tool_prints;
 mod workers;
 mod world;

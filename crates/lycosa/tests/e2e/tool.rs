@@ -38,7 +38,6 @@ fn what_is_still_to_come_says_so() {
     let folder = tempfile::tempdir().unwrap();
     for words in [
         &["tool", "extract"][..],
-        &["tool", "simhash"],
         &["search", "crawl", "words", "--flag"],
         &["export", "crawl", "--format", "jsonl"],
         &["serve", "crawl"],
