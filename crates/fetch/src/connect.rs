@@ -1,15 +1,20 @@
 //! How do we reach a server?
 //!
-//! One address, one port, no second guess: the guard is asked again, then exactly this address
-//! is connected, with TLS where the URL says so. ALPN offers HTTP/1.1 alone.
+//! One address, one port, no second guess: exactly the address that the guard has let pass is
+//! connected, with TLS where the URL says so. ALPN offers HTTP/1.1 alone.
 //!
-//! Not here: whether a connection that is already open can serve (`pool`).
+//! [`Dial`] is the last step, below the guard and everything else: what is not dialled is not
+//! connected. Tests put a recorder there.
+//!
+//! Not here: the guard (`http` asks it), whether a connection that is already open can serve
+//! (`pool`).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -30,8 +35,26 @@ use crate::settings::NetworkSettings;
 /// spared most of the handshake.
 const TLS_SESSIONS_MAX: usize = 1024;
 
+/// Makes a connection to an address.
+#[async_trait]
+pub trait Dial: Send + Sync {
+    async fn dial(&self, to: SocketAddr) -> io::Result<TcpStream>;
+}
+
+/// Real connections.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sockets;
+
+#[async_trait]
+impl Dial for Sockets {
+    async fn dial(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        TcpStream::connect(to).await
+    }
+}
+
 /// Opens connections.
 pub(crate) struct Connector {
+    dial: Arc<dyn Dial>,
     tls: TlsConnector,
 }
 
@@ -49,8 +72,8 @@ pub(crate) enum ConnectError {
 }
 
 impl Connector {
-    pub(crate) fn new(settings: &NetworkSettings) -> Result<Self, Error> {
-        Ok(Self { tls: TlsConnector::from(Arc::new(tls_config(settings)?)) })
+    pub(crate) fn new(settings: &NetworkSettings, dial: Arc<dyn Dial>) -> Result<Self, Error> {
+        Ok(Self { dial, tls: TlsConnector::from(Arc::new(tls_config(settings)?)) })
     }
 
     pub(crate) async fn connect(
@@ -58,7 +81,7 @@ impl Connector {
         url: &CrawlUrl,
         address: IpAddr,
     ) -> Result<Connected, ConnectError> {
-        let tcp = TcpStream::connect(SocketAddr::new(address, url.port())).await;
+        let tcp = self.dial.dial(SocketAddr::new(address, url.port())).await;
         let tcp = tcp.map_err(|error| connect_error(&error))?;
         // A request is one small write: it should leave at once.
         let nodelay = tcp.set_nodelay(true);

@@ -19,7 +19,7 @@ use types::{ByteSize, Fault, Timestamp};
 
 use crate::body::{BodyReader, Coded};
 use crate::budget::{Budget, Hold};
-use crate::connect::{ConnectError, Connector};
+use crate::connect::{ConnectError, Connector, Dial, Sockets};
 use crate::error::Error;
 use crate::exchange::{Answer, Connection, Driven, Recorded, Terms};
 use crate::guard::Guard;
@@ -82,6 +82,11 @@ pub struct FetchStats {
 
 impl HttpFetcher {
     pub fn new(options: &FetcherOptions) -> Result<Self, Error> {
+        Self::with_dial(options, Arc::new(Sockets))
+    }
+
+    /// A fetcher whose connections are made by somebody else.
+    pub fn with_dial(options: &FetcherOptions, dial: Arc<dyn Dial>) -> Result<Self, Error> {
         let FetcherOptions { network, fetch, user_agent, robots_bytes_max, guard, clock } = options;
         let bytes = ByteLimits::new(fetch, robots_bytes_max.as_len());
         let mut builder = http1::Builder::new();
@@ -103,7 +108,7 @@ impl HttpFetcher {
             times: TimeLimits::new(network),
             bytes,
             budget: Arc::new(Budget::new(fetch.memory_max.as_len())),
-            connector: Connector::new(network)?,
+            connector: Connector::new(network, dial)?,
             builder,
             pool: Arc::new(Pool::new(network.keep_alive.get(), network.keep_alive_max)),
             reader: BodyReader::new(fetch.decoded_ratio_max),

@@ -24,6 +24,7 @@ mod limits;
 mod pool;
 mod record;
 
+pub use crate::connect::{Dial, Sockets};
 pub use crate::dns::DnsResolver;
 pub use crate::error::Error;
 pub use crate::guard::{Guard, Refused};
