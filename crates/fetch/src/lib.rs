@@ -15,12 +15,15 @@ mod body;
 mod budget;
 mod coding;
 mod connect;
+mod connection;
 mod error;
 mod exchange;
 mod framing;
 mod head;
+mod http2;
 mod latency;
 mod limits;
+mod meter;
 mod pool;
 mod record;
 

@@ -69,8 +69,10 @@ const V6: [&str; 26] = [
     "fe00::/9",
 ];
 
+type Embedding = (&'static str, fn(Ipv4Addr) -> IpAddr);
+
 /// The ways in which an IPv6 address can carry an IPv4 one.
-const EMBEDDINGS: [(&str, fn(Ipv4Addr) -> IpAddr); 12] = [
+const EMBEDDINGS: [Embedding; 12] = [
     ("itself", IpAddr::V4),
     ("mapped", |v4| v4.to_ipv6_mapped().into()),
     ("compatible", |v4| low(0, v4)),

@@ -61,8 +61,8 @@ async fn visit_all(fetcher: &HttpFetcher) {
         for (url, purpose) in
             [("http://trap.test/", Purpose::Page), ("http://trap.test/robots.txt", Purpose::Robots)]
         {
-            // Some addresses cannot be connected by anybody; they are not waited for.
             let fetch = fetch(fetcher, url, case.address, purpose);
+            // Some addresses cannot be connected by anybody; they are not waited for.
             let _ = tokio::time::timeout(Duration::from_secs(2), fetch).await;
         }
     }
