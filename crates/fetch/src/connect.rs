@@ -1,15 +1,23 @@
 //! How do we reach a server?
 //!
-//! One address, one port, no second guess: the guard is asked again, then exactly this address
-//! is connected, with TLS where the URL says so. ALPN offers HTTP/1.1 alone.
+//! One address, one port, no second guess: exactly the address that the guard has let pass is
+//! connected, with TLS where the URL says so. There the server is offered HTTP/2 and HTTP/1.1 and
+//! chooses; hosts whose HTTP/2 has failed before are offered HTTP/1.1 alone.
 //!
-//! Not here: whether a connection that is already open can serve (`pool`).
+//! [`Dial`] is the last step, below the guard and everything else: what is not dialled is not
+//! connected. Tests put a recorder there.
+//!
+//! Not here: the guard (`http` asks it), whether a connection that is already open can serve
+//! (`pool`).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
+use lru::LruCache;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -20,7 +28,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use types::{CrawlUrl, Fault, Scheme};
+use types::{CrawlUrl, Fault, HostKey, Scheme};
 
 use crate::error::Error;
 use crate::record::Stream;
@@ -29,16 +37,45 @@ use crate::settings::NetworkSettings;
 /// Servers whose TLS sessions are remembered, some KiB each: a visit that resumes one is
 /// spared most of the handshake.
 const TLS_SESSIONS_MAX: usize = 1024;
+/// Hosts that are remembered for their broken HTTP/2. One that is forgotten costs a failed visit.
+const AVOIDED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+const HTTP1: &[u8] = b"http/1.1";
+const HTTP2: &[u8] = b"h2";
+
+/// Makes a connection to an address.
+#[async_trait]
+pub trait Dial: Send + Sync {
+    async fn dial(&self, to: SocketAddr) -> io::Result<TcpStream>;
+}
+
+/// Real connections.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sockets;
+
+#[async_trait]
+impl Dial for Sockets {
+    async fn dial(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        TcpStream::connect(to).await
+    }
+}
 
 /// Opens connections.
 pub(crate) struct Connector {
-    tls: TlsConnector,
+    dial: Arc<dyn Dial>,
+    http1: TlsConnector,
+    /// Offers both; none where HTTP/2 is not wanted.
+    http2: Option<TlsConnector>,
+    /// Hosts that are not offered HTTP/2 any more.
+    avoided: Mutex<LruCache<HostKey, ()>>,
 }
 
 /// A connection, and the version of TLS on it.
 pub(crate) struct Connected {
     pub(crate) stream: Stream,
     pub(crate) tls: Option<&'static str>,
+    /// The server chose HTTP/2.
+    pub(crate) http2: bool,
 }
 
 /// Why there is none.
@@ -49,8 +86,35 @@ pub(crate) enum ConnectError {
 }
 
 impl Connector {
-    pub(crate) fn new(settings: &NetworkSettings) -> Result<Self, Error> {
-        Ok(Self { tls: TlsConnector::from(Arc::new(tls_config(settings)?)) })
+    pub(crate) fn new(
+        settings: &NetworkSettings,
+        http2: bool,
+        dial: Arc<dyn Dial>,
+    ) -> Result<Self, Error> {
+        let mut config = tls_config(settings)?;
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        let both = http2.then(|| {
+            let mut both = config.clone();
+            both.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+            // Not shared: a session is resumed with the protocol that it began with.
+            both.resumption = Resumption::in_memory_sessions(TLS_SESSIONS_MAX);
+            TlsConnector::from(Arc::new(both))
+        });
+        Ok(Self {
+            dial,
+            http1: TlsConnector::from(Arc::new(config)),
+            http2: both,
+            avoided: Mutex::new(LruCache::new(AVOIDED_MAX)),
+        })
+    }
+
+    /// Offers HTTP/1.1 alone to this host from now on.
+    pub(crate) fn avoid_http2(&self, url: &CrawlUrl) {
+        self.avoided().put(url.host_key(), ());
+    }
+
+    fn avoided(&self) -> MutexGuard<'_, LruCache<HostKey, ()>> {
+        self.avoided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn connect(
@@ -58,13 +122,13 @@ impl Connector {
         url: &CrawlUrl,
         address: IpAddr,
     ) -> Result<Connected, ConnectError> {
-        let tcp = TcpStream::connect(SocketAddr::new(address, url.port())).await;
+        let tcp = self.dial.dial(SocketAddr::new(address, url.port())).await;
         let tcp = tcp.map_err(|error| connect_error(&error))?;
         // A request is one small write: it should leave at once.
         let nodelay = tcp.set_nodelay(true);
         nodelay.map_err(|error| connect_error(&error))?;
         match url.scheme() {
-            Scheme::Http => Ok(Connected { stream: Stream::Plain(tcp), tls: None }),
+            Scheme::Http => Ok(Connected { stream: Stream::Plain(tcp), tls: None, http2: false }),
             Scheme::Https => self.handshake(url, tcp).await.map_err(ConnectError::Fault),
         }
     }
@@ -74,7 +138,11 @@ impl Connector {
         let host = url.host().trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| tls_fault(format!("`{host}` cannot stand in a certificate")))?;
-        let stream = self.tls.connect(name, tcp).await.map_err(|error| {
+        let offer = match &self.http2 {
+            Some(both) if !self.avoided().contains(url.host()) => both,
+            _ => &self.http1,
+        };
+        let stream = offer.connect(name, tcp).await.map_err(|error| {
             // The cause that rustls names beats the wrapper that tokio puts around it.
             let cause = error.get_ref().map(ToString::to_string);
             tls_fault(cause.unwrap_or_else(|| format!("handshake broken off: {error}")))
@@ -84,7 +152,8 @@ impl Connector {
             ProtocolVersion::TLSv1_3 => "TLSv1.3",
             _ => "TLS",
         });
-        Ok(Connected { stream: Stream::Tls(Box::new(stream)), tls })
+        let http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
+        Ok(Connected { stream: Stream::Tls(Box::new(stream)), tls, http2 })
     }
 }
 
@@ -111,7 +180,6 @@ fn tls_config(settings: &NetworkSettings) -> Result<ClientConfig, Error> {
         let verifier = Arc::new(Anyone { provider });
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.resumption = Resumption::in_memory_sessions(TLS_SESSIONS_MAX);
     Ok(config)
 }

@@ -1,38 +1,32 @@
 //! Where does a host live, and may we go there?
 //!
 //! An answer is remembered for its time to live, held within bounds of ours; so is that there is
-//! none. Name servers are asked one after the other, the one that last answered first; UDP, and
-//! TCP where the answer does not fit. Every address passes the guard before anyone sees it.
+//! none. Which name server is asked is up to `upstreams`; UDP, and TCP where the answer does not
+//! fit. Every address passes the guard before anyone sees it.
 //!
 //! Always: at most one query per name is under way; who comes meanwhile waits for its answer.
 //! Memory is bounded by `dns.cache_entries_max`, sockets by the number of queries at once.
 //!
 //! Not here: the port, which is the URL's and is checked when it is connected (`http`).
 
+mod upstreams;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{
-    LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
-};
-use hickory_resolver::lookup_ip::LookupIp;
-use hickory_resolver::net::NetError;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::Name;
-use hickory_resolver::system_conf::read_system_conf;
 use lru::LruCache;
 use ports::{Clock, Resolution, Resolver};
 use tokio::sync::{OnceCell, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use types::HostKey;
 
+use self::upstreams::Upstreams;
 use crate::error::Error;
 use crate::guard::{Guard, Refused};
 use crate::latency::{DnsStats, Meter};
@@ -46,9 +40,7 @@ const ADDRESSES_MAX: usize = 16;
 /// Resolves names by DNS.
 pub struct DnsResolver {
     settings: DnsSettings,
-    upstreams: Vec<TokioResolver>,
-    /// The upstream that last answered.
-    preferred: AtomicUsize,
+    upstreams: Upstreams,
     guard: Arc<Guard>,
     clock: Arc<dyn Clock>,
     memory: Mutex<Memory>,
@@ -71,8 +63,7 @@ impl DnsResolver {
         known.resize(NonZeroUsize::new(settings.cache_entries_max).unwrap_or(NonZeroUsize::MIN));
         Ok(Self {
             settings: settings.clone(),
-            upstreams: upstreams(settings)?,
-            preferred: AtomicUsize::new(0),
+            upstreams: Upstreams::new(settings)?,
             guard,
             clock,
             memory: Mutex::new(Memory { known, asked: HashMap::new() }),
@@ -83,7 +74,7 @@ impl DnsResolver {
 
     pub fn stats(&self) -> DnsStats {
         let entries = self.lock().known.len();
-        self.meter.read(entries)
+        DnsStats { sick: self.upstreams.sick(self.clock.now()), ..self.meter.read(entries) }
     }
 
     /// Asks the servers until one can tell.
@@ -100,7 +91,7 @@ impl DnsResolver {
         name.set_fqdn(true);
         let _permit = self.queries.acquire().await.expect("the semaphore is never closed");
         let started = Instant::now();
-        let answer = self.ask_in_turn(name).await;
+        let answer = self.upstreams.ask(&name, || self.clock.now()).await;
         self.meter.query(started.elapsed(), answer.is_ok());
         match answer {
             Ok(lookup) => {
@@ -113,26 +104,6 @@ impl DnsResolver {
             Err(error) if error.is_no_records_found() => fail("the name has no address", negative),
             Err(error) => fail(&error.to_string(), self.settings.failure_ttl.get()),
         }
-    }
-
-    async fn ask_in_turn(&self, name: Name) -> Result<LookupIp, NetError> {
-        let count = self.upstreams.len();
-        let first = self.preferred.load(Ordering::Relaxed);
-        let mut error = NetError::NoConnections;
-        for turn in 0..count * self.settings.attempts.max(1) as usize {
-            let at = (first + turn) % count;
-            // hickory minds its time; this is for what it may forget.
-            let limit = 2 * self.settings.timeout.get();
-            match timeout(limit, self.upstreams[at].lookup_ip(name.clone())).await {
-                Ok(Err(other)) if !other.is_no_records_found() => error = other,
-                Ok(answer) => {
-                    self.preferred.store(at, Ordering::Relaxed);
-                    return answer;
-                }
-                Err(_) => error = NetError::Timeout,
-            }
-        }
-        Err(error)
     }
 
     /// Lets the guard look at the addresses, IPv4 first: what remains is where we may go.
@@ -245,48 +216,6 @@ fn until(resolution: &Resolution) -> types::Timestamp {
         | Resolution::Forbidden { until, .. }
         | Resolution::Failed { until, .. } => *until,
     }
-}
-
-/// One resolver per server, so that the order and the change from one to the next are ours:
-/// hickory's own pool stays with a server that answers "I could not find out".
-fn upstreams(settings: &DnsSettings) -> Result<Vec<TokioResolver>, Error> {
-    let bad = |error: NetError| Error::Dns(error.to_string().into());
-    let (servers, hosts) = match settings.upstreams.is_empty() {
-        true => (read_system_conf().map_err(bad)?.0.name_servers, ResolveHosts::Always),
-        false => {
-            let servers = settings.upstreams.iter().map(|upstream| {
-                let mut server = NameServerConfig::udp_and_tcp(upstream.0.ip());
-                for connection in &mut server.connections {
-                    connection.port = upstream.0.port();
-                }
-                server
-            });
-            (servers.collect(), ResolveHosts::Never)
-        }
-    };
-    if servers.is_empty() {
-        return Err(Error::Dns("there are none".into()));
-    }
-    let build = |server: NameServerConfig| {
-        let config = ResolverConfig::from_name_servers(vec![server]);
-        let provider = TokioRuntimeProvider::default();
-        let mut builder = TokioResolver::builder_with_config(config, provider);
-        *builder.options_mut() = options(settings, hosts);
-        builder.build().map_err(bad)
-    };
-    servers.into_iter().map(build).collect()
-}
-
-fn options(settings: &DnsSettings, hosts: ResolveHosts) -> ResolverOpts {
-    let mut options = ResolverOpts::default();
-    options.timeout = settings.timeout.get();
-    options.attempts = 0;
-    options.cache_size = 0;
-    options.use_hosts_file = hosts;
-    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    options.num_concurrent_reqs = 1;
-    options.max_active_requests = QUERIES_MAX;
-    options
 }
 
 impl std::fmt::Debug for DnsResolver {

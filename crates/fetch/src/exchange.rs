@@ -1,4 +1,4 @@
-//! How does one request become one answer?
+//! How does one request become one answer over HTTP/1.1?
 //!
 //! hyper's connection is not a task of its own here: it is polled by the visit that uses it. So a
 //! visit that is dropped closes its connection at once, a connection that waits costs nothing,
@@ -28,13 +28,12 @@ use types::outcome::Truncated;
 use types::{Fault, Timestamp};
 
 use crate::budget::Hold;
-use crate::connect::Connected;
-use crate::head;
+use crate::head::{self, HeadScan};
 use crate::limits::{BodyLimits, ByteLimits, Limit, Pace};
-use crate::record::{Ending, Recorder, SharedTape, Tape};
+use crate::record::{Ending, Recorder, SharedTape, Stream, Tape};
 
 /// Frames of a body before others have their turn.
-const FRAMES_A_TURN: usize = 256;
+pub(crate) const FRAMES_A_TURN: usize = 256;
 /// Most that the room for an answer grows at once.
 const GROWTH_BYTES_MAX: usize = 1 << 20;
 
@@ -91,27 +90,28 @@ pub(crate) struct Recorded {
 }
 
 /// What a driven connection has to say.
-enum Event<T> {
+pub(crate) enum Event<T> {
     Item(T),
-    /// hyper is done, and no item is to be had.
+    /// The protocol has come to its end, and no item is to be had.
     Over,
-    /// The tape is full.
+    /// More may be read only when there is room for it.
     Full,
     Late(Limit),
 }
 
 impl Connection {
     pub(crate) async fn new(
-        connected: Connected,
+        stream: Stream,
+        tls: Option<&'static str>,
         builder: &http1::Builder,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Fault> {
         let tape = SharedTape::new(Tape::new(Arc::clone(clock)));
-        let recorder = Recorder::new(connected.stream, tape.clone());
+        let recorder = Recorder::new(stream, tape.clone());
         let handshake = builder.handshake(recorder).await;
         let (sender, driver) = handshake.map_err(|error| Fault::Reset(error.to_string().into()))?;
         let clock = Arc::clone(clock);
-        Ok(Self { sender, driver: Some(driver), left_over: 0, tape, clock, tls: connected.tls })
+        Ok(Self { sender, driver: Some(driver), left_over: 0, tape, clock, tls })
     }
 
     /// Sends the request and takes the answer, as far as the terms go.
@@ -226,7 +226,7 @@ impl Connection {
             let why = "switches protocols, which was not asked for";
             return Err(Driven::Broken(Fault::BadHttp(why.into())));
         }
-        let head = head::locate(&self.tape.lock().received);
+        let head = HeadScan::default().find(&self.tape.lock().received);
         let unclear = || Driven::Broken(Fault::BadHttp("the end of its head is unclear".into()));
         Ok((response, head.ok_or_else(unclear)?))
     }
@@ -267,13 +267,9 @@ impl Connection {
                     if room >= room_max {
                         return Some(Truncated::Length);
                     }
-                    let step = room.min(GROWTH_BYTES_MAX);
                     let whole = length.map(|length| head_end.saturating_add(length));
-                    let grown = match whole.filter(|&whole| whole > room) {
-                        Some(whole) => whole.min(room + GROWTH_BYTES_MAX),
-                        None => room + step,
-                    };
-                    if !self.widen(grown.min(room_max), terms, hold, timer.as_mut()).await {
+                    let grown = room_after(room, whole).min(room_max);
+                    if !self.widen(grown, terms, hold, timer.as_mut()).await {
                         return Some(Truncated::Time);
                     }
                 }
@@ -399,7 +395,15 @@ impl Connection {
     }
 }
 
-fn too_large() -> Fault {
+/// How much room comes after `room`, for an answer that is `whole` bytes long, if that is known.
+pub(crate) fn room_after(room: usize, whole: Option<usize>) -> usize {
+    match whole.filter(|&whole| whole > room) {
+        Some(whole) => whole.min(room + GROWTH_BYTES_MAX),
+        None => room + room.min(GROWTH_BYTES_MAX),
+    }
+}
+
+pub(crate) fn too_large() -> Fault {
     Fault::BadHttp("its head is larger than fetch.header_bytes_max, or has too many fields".into())
 }
 

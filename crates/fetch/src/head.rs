@@ -16,7 +16,7 @@ use http::header::{
     IF_NONE_MATCH, TRANSFER_ENCODING, USER_AGENT,
 };
 use http::uri::PathAndQuery;
-use http::{Method, Uri};
+use http::{Method, StatusCode, Uri};
 use http_body_util::Empty;
 use ports::{Purpose, Request};
 
@@ -101,32 +101,71 @@ impl RequestFields {
     }
 }
 
-/// Where the final answer's head lies in what was received; none while it is incomplete.
-pub(crate) fn locate(received: &[u8]) -> Option<Range<usize>> {
-    let mut start = 0;
-    loop {
-        let blank = received[start..].iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
-        start += blank.count();
-        let end = start + head_end(&received[start..])?;
-        if !is_informational(&received[start..end]) {
-            return Some(start..end);
+/// Looks for the final answer's head in what was received, going on where it stopped: a head
+/// that comes byte by byte is read once and not a thousand times.
+#[derive(Debug, Default)]
+pub(crate) struct HeadScan {
+    start: usize,
+    /// Up to here nothing ends a head.
+    at: usize,
+}
+
+impl HeadScan {
+    /// Where the head lies; none while it is incomplete. Lines may end without a carriage return,
+    /// as hyper also takes them.
+    pub(crate) fn find(&mut self, received: &[u8]) -> Option<Range<usize>> {
+        loop {
+            if self.at == self.start {
+                let blank = received[self.start..].iter();
+                self.start += blank.take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+                self.at = self.start;
+            }
+            self.at += received[self.at..].iter().position(|&byte| byte == b'\n')?;
+            let end = match received[self.at + 1..] {
+                [b'\n', ..] => self.at + 2,
+                [b'\r', b'\n', ..] => self.at + 3,
+                // What comes next decides.
+                [] | [b'\r'] => return None,
+                _ => {
+                    self.at += 1;
+                    continue;
+                }
+            };
+            if !is_informational(&received[self.start..end]) {
+                return Some(self.start..end);
+            }
+            (self.start, self.at) = (end, end);
         }
-        start = end;
     }
 }
 
-/// The length of a head that starts here, its empty line included. Lines may end without a
-/// carriage return, as hyper also takes them.
-fn head_end(bytes: &[u8]) -> Option<usize> {
+/// Whether this can be the beginning of an answer.
+pub(crate) fn may_be_http(received: &[u8]) -> bool {
+    let blank = received.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let start = &received[blank..];
+    let len = start.len().min(5);
+    start[..len] == b"HTTP/"[..len]
+}
+
+/// Where in a head the names of those `Content-Length` fields begin whose value is no length at
+/// all. hyper would take none of the answer; browsers read such a body up to its end.
+pub(crate) fn bad_lengths(head: &[u8]) -> Vec<usize> {
+    let is_length = |part: &[u8]| {
+        let digits = std::str::from_utf8(part.trim_ascii()).unwrap_or("");
+        digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u64>().is_ok()
+    };
+    let mut bad = Vec::new();
     let mut at = 0;
-    loop {
-        at += bytes[at..].iter().position(|&byte| byte == b'\n')? + 1;
-        match bytes[at..] {
-            [b'\n', ..] => return Some(at + 1),
-            [b'\r', b'\n', ..] => return Some(at + 2),
-            _ => {}
+    for line in head.split_inclusive(|&byte| byte == b'\n') {
+        if let Some(colon) = line.iter().position(|&byte| byte == b':')
+            && line[..colon].trim_ascii_end().eq_ignore_ascii_case(b"content-length")
+            && !line[colon + 1..].split(|&byte| byte == b',').all(is_length)
+        {
+            bad.push(at);
         }
+        at += line.len();
     }
+    bad
 }
 
 /// 1xx, but not 101, which is the last word of a connection.
@@ -161,6 +200,36 @@ pub(crate) fn fields(head: &[u8]) -> Vec<(Box<str>, Box<[u8]>)> {
         fields.push((name, line[colon + 1..].trim_ascii().into()));
     }
     fields
+}
+
+/// Writes the head of an answer that came without one, in the shape of HTTP/1.1.
+pub(crate) fn write(out: &mut Vec<u8>, status: StatusCode, fields: &HeaderMap) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or("").as_bytes());
+    out.extend_from_slice(b"\r\n");
+    write_fields(out, fields);
+}
+
+/// The same for a request.
+pub(crate) fn write_request(out: &mut Vec<u8>, parts: &http::request::Parts) {
+    out.extend_from_slice(parts.method.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(parts.uri.to_string().as_bytes());
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    write_fields(out, &parts.headers);
+}
+
+fn write_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
+    // A value cannot hold a line end: the type does not let it.
+    for (name, value) in fields {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 /// The media type of a `Content-Type` value, without parameters, in lower case.
@@ -245,7 +314,10 @@ mod tests {
     #[test]
     fn the_head_of_the_final_answer_is_found() {
         let check = |received: &str, want: Option<&str>| {
-            assert_eq!(locate(received.as_bytes()).map(|range| &received[range]), want);
+            assert_eq!(
+                HeadScan::default().find(received.as_bytes()).map(|range| &received[range]),
+                want
+            );
         };
         check("HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody", Some("HTTP/1.1 200 OK\r\nA: b\r\n\r\n"));
         check("HTTP/1.1 200 OK\nA: b\n\nbody\n\n", Some("HTTP/1.1 200 OK\nA: b\n\n"));

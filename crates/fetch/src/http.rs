@@ -19,14 +19,17 @@ use types::{ByteSize, Fault, Timestamp};
 
 use crate::body::{BodyReader, Coded};
 use crate::budget::{Budget, Hold};
-use crate::connect::{ConnectError, Connector};
+use crate::connect::{ConnectError, Connector, Dial, Sockets};
+use crate::connection::Connection;
 use crate::error::Error;
-use crate::exchange::{Answer, Connection, Driven, Recorded, Terms};
+use crate::exchange::{Answer, Driven, Recorded, Terms};
 use crate::guard::Guard;
 use crate::head::{self, RequestFields};
 use crate::limits::{ByteLimits, Limit, Pace, TimeLimits};
 use crate::pool::Pool;
+use crate::record::Stream;
 use crate::settings::{FetchSettings, NetworkSettings};
+use crate::{exchange, http2};
 
 /// Memory that a visit has before it begins: most pages, compressed, need no more.
 const FIRST_BYTES: usize = 32 << 10;
@@ -43,7 +46,7 @@ pub struct FetcherOptions {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Fetches over HTTP/1.1, with or without TLS.
+/// Fetches over HTTP/1.1, with or without TLS, and over HTTP/2 where a server offers it.
 pub struct HttpFetcher {
     guard: Arc<Guard>,
     clock: Arc<dyn Clock>,
@@ -82,6 +85,11 @@ pub struct FetchStats {
 
 impl HttpFetcher {
     pub fn new(options: &FetcherOptions) -> Result<Self, Error> {
+        Self::with_dial(options, Arc::new(Sockets))
+    }
+
+    /// A fetcher whose connections are made by somebody else.
+    pub fn with_dial(options: &FetcherOptions, dial: Arc<dyn Dial>) -> Result<Self, Error> {
         let FetcherOptions { network, fetch, user_agent, robots_bytes_max, guard, clock } = options;
         let bytes = ByteLimits::new(fetch, robots_bytes_max.as_len());
         let mut builder = http1::Builder::new();
@@ -103,7 +111,7 @@ impl HttpFetcher {
             times: TimeLimits::new(network),
             bytes,
             budget: Arc::new(Budget::new(fetch.memory_max.as_len())),
-            connector: Connector::new(network)?,
+            connector: Connector::new(network, fetch.http2, dial)?,
             builder,
             pool: Arc::new(Pool::new(network.keep_alive.get(), network.keep_alive_max)),
             reader: BodyReader::new(fetch.decoded_ratio_max),
@@ -143,7 +151,7 @@ impl HttpFetcher {
                 Some(connection) => connection,
                 None => self.open(request, begun).await?,
             };
-            visit.tls = connection.tls;
+            visit.tls = connection.tls();
             let pace = Pace::new(&self.times, begun, Instant::now());
             let mut terms = Terms { pace, bytes: &self.bytes, purpose: request.purpose };
             let (at, callback) = (&mut visit.sent, &mut *visit.callback);
@@ -153,6 +161,9 @@ impl HttpFetcher {
             };
             let driven = connection.exchange(message, &mut terms, &mut hold, &mut sent).await;
             let record = connection.take_record();
+            if connection.wants_http1() {
+                self.connector.avoid_http2(&request.url);
+            }
             if reused {
                 let count = match driven {
                     Driven::Stale => &self.counts.stale,
@@ -203,7 +214,19 @@ impl HttpFetcher {
             ConnectError::NoFiles => Fault::Connect("we have too many files open".into()),
         })?;
         self.counts.opened.fetch_add(1, Ordering::Relaxed);
-        Connection::new(connected, &self.builder, &self.clock).await
+        let tls = connected.tls;
+        match connected.stream {
+            Stream::Tls(stream) if connected.http2 => {
+                let head_max = self.bytes.head;
+                let connection = http2::Connection::new(stream, tls, head_max, &self.clock).await?;
+                Ok(Connection::Http2(Box::new(connection)))
+            }
+            stream => {
+                let (builder, clock) = (&self.builder, &self.clock);
+                let connection = exchange::Connection::new(stream, tls, builder, clock).await?;
+                Ok(Connection::Http1(Box::new(connection)))
+            }
+        }
     }
 
     /// Cuts the record to the answer and reads its body.

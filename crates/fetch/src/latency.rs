@@ -21,6 +21,8 @@ pub struct DnsStats {
     pub failed: u64,
     /// Names in memory.
     pub entries: usize,
+    /// Name servers that do not answer at the moment.
+    pub sick: usize,
     /// How many queries took how long: up to each of [`LATENCY_BOUNDS_MS`], and longer. Not
     /// cumulative.
     pub latency: [u64; BUCKETS],
@@ -58,6 +60,7 @@ impl Meter {
             queries: load(&self.queries),
             failed: load(&self.failed),
             entries,
+            sick: 0,
             latency: std::array::from_fn(|n| load(&self.latency[n])),
             latency_sum: Duration::from_micros(load(&self.latency_micros)),
         }

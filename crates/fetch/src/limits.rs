@@ -30,6 +30,8 @@ pub(crate) struct TimeLimits {
 #[derive(Debug, Clone)]
 pub(crate) struct ByteLimits {
     pub(crate) head: usize,
+    /// Fields of a head, for whoever does not count them himself.
+    pub(crate) fields: usize,
     html: usize,
     stored: usize,
     pdf: usize,
@@ -71,6 +73,7 @@ impl ByteLimits {
     pub(crate) fn new(settings: &FetchSettings, robots_bytes_max: usize) -> Self {
         Self {
             head: settings.header_bytes_max.as_len().max(1024),
+            fields: settings.headers_max,
             html: settings.html_bytes_max.as_len(),
             stored: settings.stored_bytes_max.as_len(),
             pdf: settings.pdf_bytes_max.as_len(),

@@ -17,7 +17,7 @@ use lru::LruCache;
 use tokio::time::{Instant, sleep_until};
 use types::{CrawlUrl, HostKey, Scheme};
 
-use crate::exchange::Connection;
+use crate::connection::Connection;
 
 /// Open connections that wait for their host's next visit.
 pub(crate) struct Pool {

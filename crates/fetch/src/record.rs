@@ -4,6 +4,10 @@
 //! hands hyper a copy, so the tape is the wire: what hyper makes of it changes nothing. The tape
 //! also keeps the times of the socket, and stops reading when its room is used up.
 //!
+//! hyper is stricter than browsers in one thing that real servers do: a `Content-Length` that is no
+//! length. So it is given a head when all of it is there, with such fields under another name of
+//! the same length.
+//!
 //! A gate keeps the request back until its visit says that it may leave. Until then nothing may
 //! have come from the other side either: an open connection that has something to read (its end,
 //! usually) is dead, and this is known for certain before a byte is sent.
@@ -28,6 +32,8 @@ use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 use types::Timestamp;
 
+use crate::head::{self, HeadScan};
+
 /// Most bytes of one read, so that one fast server does not hold up the others.
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Most bytes hyper is given at once. Its own buffer doubles whenever it is filled to the brim;
@@ -41,6 +47,10 @@ pub(crate) struct Tape {
     pub(crate) received: Vec<u8>,
     /// How much of `received` hyper was given.
     handed: usize,
+    /// Looks for the answer's head; gone when hyper may have what comes.
+    scan: Option<HeadScan>,
+    /// Where hyper is given another byte than the one that came.
+    masked: Vec<usize>,
     /// How long `received` may get.
     room: usize,
     /// Reading stopped because the room is used up.
@@ -82,6 +92,8 @@ impl Tape {
             sent: Vec::new(),
             received: Vec::new(),
             handed: 0,
+            scan: None,
+            masked: Vec::new(),
             room: 0,
             full: false,
             gate: Gate::Closed,
@@ -98,6 +110,8 @@ impl Tape {
         self.sent = Vec::with_capacity(512);
         self.received = Vec::new();
         self.handed = 0;
+        self.scan = Some(HeadScan::default());
+        self.masked = Vec::new();
         self.room = room;
         self.full = false;
         self.gate = Gate::Closed;
@@ -167,6 +181,34 @@ impl Tape {
     /// How much came, and when the last of it.
     pub(crate) fn progress(&self) -> (usize, Option<Instant>) {
         (self.received.len(), self.last_read)
+    }
+
+    /// Whether hyper may be given what is there: the head is whole, or will never be one.
+    fn is_ripe(&mut self) -> bool {
+        let Some(scan) = &mut self.scan else { return true };
+        match scan.find(&self.received) {
+            Some(head) => {
+                let bad = head::bad_lengths(&self.received[head.clone()]);
+                self.masked = bad.into_iter().map(|at| head.start + at).collect();
+            }
+            None if self.ended.is_some() || !head::may_be_http(&self.received) => {}
+            None => return false,
+        }
+        self.scan = None;
+        true
+    }
+
+    /// Gives hyper what it has not seen yet.
+    fn hand(&mut self, cursor: &mut ReadBufCursor<'_>) {
+        let end = self.received.len().min(self.handed + cursor.remaining().min(HAND_BYTES_MAX));
+        let start = self.handed;
+        for &at in self.masked.iter().filter(|at| (start..end).contains(at)) {
+            cursor.put_slice(&self.received[self.handed..at]);
+            cursor.put_slice(b"x");
+            self.handed = at + 1;
+        }
+        cursor.put_slice(&self.received[self.handed..end]);
+        self.handed = end;
     }
 
     /// Reads more from the stream; zero bytes are its end.
@@ -260,16 +302,17 @@ impl Read for Recorder {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let mut tape = this.tape.lock();
-        if tape.unread() == 0 {
+        while tape.unread() == 0 || !tape.is_ripe() {
             match (tape.is_gate_open(), tape.reused) {
                 (true, _) => ready!(tape.fill(&mut this.stream, cx))?,
                 (false, true) => return this.stream.poll_silence(),
                 (false, false) => return Poll::Pending,
             }
+            if tape.ended.is_some() {
+                break;
+            }
         }
-        let end = tape.received.len().min(tape.handed + cursor.remaining().min(HAND_BYTES_MAX));
-        cursor.put_slice(&tape.received[tape.handed..end]);
-        tape.handed = end;
+        tape.hand(&mut cursor);
         Poll::Ready(Ok(()))
     }
 }

@@ -142,8 +142,8 @@ pub struct FetchSettings {
     /// Header fields added to every request, or put in the place of ours. They go to every
     /// host: not the place for a password.
     pub headers: BTreeMap<String, String>,
-    /// Whether HTTP/2 may be spoken where the server offers it. Not available in this version:
-    /// `false` only.
+    /// Whether HTTP/2 may be spoken where a server offers it. The archive then holds request and
+    /// answer in the shape of HTTP/1.1 and says so; over HTTP/1.1 it holds the bytes of the wire.
     pub http2: bool,
 }
 
@@ -163,7 +163,7 @@ impl Default for FetchSettings {
             memory_max: ByteSize::gib(1),
             proxies: Vec::new(),
             headers: BTreeMap::new(),
-            http2: false,
+            http2: true,
         }
     }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -404,4 +404,91 @@ async fn only_so_many_names_are_remembered() {
     assert_eq!(world.resolver.stats().queries, 30);
     world.resolve("h0.test").await;
     assert_eq!(world.resolver.stats().queries, 31);
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_the_middle_costs_no_name() {
+    let dead = Arc::new(AtomicBool::new(false));
+    let mortal = NameServer::start({
+        let dead = Arc::clone(&dead);
+        move |_| match dead.load(Ordering::SeqCst) {
+            true => Reply::Silence,
+            false => Reply::Addresses(&["1.1.1.1"], 600),
+        }
+    })
+    .await;
+    let other = NameServer::start(|_| Reply::Addresses(&["1.1.1.1"], 600)).await;
+    let world = world(&[&mortal, &other], |settings| {
+        settings.timeout = HumanDuration::from_millis(500);
+        settings.attempts = 5;
+    });
+    let mut askers = Vec::new();
+    for n in 0..200 {
+        if n == 100 {
+            dead.store(true, Ordering::SeqCst);
+        }
+        let resolver = Arc::clone(&world.resolver);
+        let host = HostKey::new(&format!("h{n}.test"));
+        let asker = tokio::spawn(async move { resolver.resolve(&host).await });
+        match n < 50 {
+            // Some before, the rest all at once.
+            true => assert!(matches!(asker.await.unwrap(), Resolution::Addresses { .. })),
+            false => askers.push(asker),
+        }
+    }
+    for asker in askers {
+        let resolution = asker.await.unwrap();
+        assert!(matches!(resolution, Resolution::Addresses { .. }), "{resolution:?}");
+    }
+    assert_eq!(world.resolver.stats().failed, 0);
+    assert!(mortal.asked() >= 50 && other.asked() >= 50);
+}
+
+#[tokio::test]
+async fn a_sick_server_is_not_waited_for_and_is_asked_again_later() {
+    let mute = NameServer::start(|_| Reply::Silence).await;
+    let well = NameServer::start(|name| match name.starts_with("ill") {
+        true => Reply::No(ResponseCode::ServFail),
+        false => Reply::Addresses(&["1.1.1.1"], 600),
+    })
+    .await;
+    let world = world(&[&mute, &well], |settings| {
+        settings.timeout = HumanDuration::from_millis(500);
+        settings.attempts = 2;
+    });
+    assert_eq!(world.addresses("a.test").await, ["1.1.1.1"]);
+    assert_eq!(world.resolver.stats().sick, 1);
+    let asked = mute.asked();
+    // The other cannot tell; the sick one would only be waited for.
+    assert!(matches!(world.resolve("ill-1.test").await, Resolution::Failed { .. }));
+    assert_eq!(mute.asked(), asked);
+    // When it may be well again, it is asked, and is sick for longer.
+    world.clock.advance(Duration::from_secs(2));
+    assert_eq!(world.resolver.stats().sick, 0);
+    assert!(matches!(world.resolve("ill-2.test").await, Resolution::Failed { .. }));
+    assert!(mute.asked() > asked);
+    world.clock.advance(Duration::from_millis(1500));
+    assert_eq!(world.resolver.stats().sick, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_alone_is_asked_though_it_is_sick() {
+    let dead = Arc::new(AtomicBool::new(true));
+    let server = NameServer::start({
+        let dead = Arc::clone(&dead);
+        move |_| match dead.load(Ordering::SeqCst) {
+            true => Reply::Silence,
+            false => Reply::Addresses(&["1.1.1.1"], 600),
+        }
+    })
+    .await;
+    let world = world(&[&server], |settings| {
+        settings.timeout = HumanDuration::from_millis(500);
+        settings.attempts = 1;
+    });
+    assert!(matches!(world.resolve("a.test").await, Resolution::Failed { .. }));
+    assert_eq!(world.resolver.stats().sick, 1);
+    dead.store(false, Ordering::SeqCst);
+    assert_eq!(world.addresses("b.test").await, ["1.1.1.1"]);
+    assert_eq!(world.resolver.stats().sick, 0);
 }

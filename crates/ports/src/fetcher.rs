@@ -48,7 +48,7 @@ pub struct Exchange {
     pub protocol: Protocol,
     /// `TLSv1.3` and the like; none on a plain connection.
     pub tls: Option<&'static str>,
-    /// The request exactly as it was sent.
+    /// The request exactly as it was sent; over HTTP/2, rebuilt.
     pub request: Bytes,
     /// What came back, if the head of an answer did.
     pub response: Option<Response>,
@@ -73,6 +73,8 @@ pub struct Times {
 pub enum Protocol {
     Http10,
     Http11,
+    /// Request and answer are written down in the shape of HTTP/1.1.
+    Http2,
 }
 
 impl Protocol {
@@ -81,6 +83,7 @@ impl Protocol {
         match self {
             Self::Http10 => "http/1.0",
             Self::Http11 => "http/1.1",
+            Self::Http2 => "h2",
         }
     }
 }
@@ -90,7 +93,8 @@ pub struct Response {
     pub status: u16,
     /// Names in lower case, in the order of the wire, repeats kept.
     pub headers: Vec<(Box<str>, Box<[u8]>)>,
-    /// Head and body exactly as received (chunks and compression included), perhaps cut.
+    /// Head and body exactly as received (chunks and compression included), perhaps cut. Over
+    /// HTTP/2 the head is rebuilt and the body is without frames.
     pub wire: Bytes,
     /// Where the body starts in `wire`.
     pub head_bytes: usize,

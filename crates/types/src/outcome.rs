@@ -177,7 +177,8 @@ pub enum Fault {
     Reset(Box<str>),
     /// What came was not HTTP.
     BadHttp(Box<str>),
-    /// 429, 5xx and 408: the server is not well, or wants less of us.
+    /// 429, 5xx and 408: the server is not well, or wants less of us. 421: another connection may
+    /// lead to one that knows the host.
     Status(u16),
     /// The lease was lost with the process that held it.
     Lost,
@@ -285,5 +286,35 @@ mod tests {
         assert_eq!(say(Fault::BadHttp("x".into())), (Blame::Url, Retry::Later));
         assert_eq!(say(Fault::Lost), (Blame::Us, Retry::Later));
         assert_eq!(say(Fault::Ours("x".into())), (Blame::Us, Retry::Never));
+    }
+
+    #[test]
+    fn the_manual_says_of_every_class_what_the_code_does() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let text = || Box::<str>::from("x");
+        let faults = [
+            Fault::Dns(text()),
+            Fault::Connect(text()),
+            Fault::Tls(text()),
+            Fault::Timeout(text()),
+            Fault::Reset(text()),
+            Fault::BadHttp(text()),
+            Fault::Status(503),
+            Fault::Lost,
+            Fault::Ours(text()),
+        ];
+        assert_eq!(faults.each_ref().map(Fault::name), Fault::NAMES);
+        for fault in faults {
+            let start = format!("| `{}` | ", fault.name());
+            let line = page.lines().find(|line| line.starts_with(&start)).unwrap();
+            let whose = match fault.blame() {
+                Blame::Url => "URL",
+                Blame::Host => "host",
+                Blame::Us => "us",
+            };
+            let again = if fault.retry() == Retry::Later { "yes" } else { "no" };
+            assert!(line.ends_with(&format!("| {whose} | {again} |")), "{line}");
+        }
     }
 }

@@ -54,7 +54,7 @@ pub fn judge(exchange: &Exchange, url: &CrawlUrl, canon: &Canon, conditional: bo
     };
     let answer = answer(response, exchange);
     match response.status {
-        status @ (408 | 429 | 500..=599) => Outcome::Failed(Failure {
+        status @ (408 | 421 | 429 | 500..=599) => Outcome::Failed(Failure {
             fault: Fault::Status(status),
             retry_after: retry_after(response, exchange.times.ended),
             answer: Some(answer),

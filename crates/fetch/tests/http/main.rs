@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
+mod hostile;
+mod http2;
 mod limits;
 mod reuse;
 mod support;

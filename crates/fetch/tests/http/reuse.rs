@@ -305,3 +305,23 @@ async fn a_request_counts_as_sent_when_the_server_can_read_it() {
         assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }
+
+#[tokio::test]
+async fn a_server_with_an_ipv6_address_is_visited_there() {
+    // A machine without IPv6 has nothing to show.
+    let Ok(listener) = tokio::net::TcpListener::bind("[::1]:0").await else { return };
+    let port = listener.local_addr().unwrap().port();
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let head = read_head(&mut stream).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, OK.as_bytes()).await.unwrap();
+        head
+    });
+    let allow = vec!["::1/128".parse().unwrap()];
+    let network = NetworkSettings { allow, ..NetworkSettings::default() };
+    let fetcher = fetcher_with(network, FetchSettings::default());
+    let url = CrawlUrl::parse(&format!("http://[::1]:{port}/")).unwrap();
+    let request = ports::Request { address: "::1".parse().unwrap(), ..page(url) };
+    assert_eq!(answer(&visit(&fetcher, request).await).status, 200);
+    assert!(served.await.unwrap().contains(&format!("Host: [::1]:{port}\r\n")));
+}

@@ -81,7 +81,8 @@ impl Server {
                     let number = seen.connections.fetch_add(1, Ordering::SeqCst);
                     let open = seen.open.fetch_add(1, Ordering::SeqCst) + 1;
                     seen.open_max.fetch_max(open, Ordering::SeqCst);
-                    let peer = Peer { stream, seen: Arc::clone(&seen) };
+                    let seen = Arc::clone(&seen);
+                    let peer = Peer { stream, seen: Arc::clone(&seen), _open: Open(seen) };
                     tokio::spawn(script(peer, number));
                 }
             }
@@ -142,7 +143,11 @@ impl Server {
 pub(crate) struct Peer {
     pub(crate) stream: TcpStream,
     seen: Arc<Seen>,
+    _open: Open,
 }
+
+/// Counts a connection as long as somebody has it.
+struct Open(Arc<Seen>);
 
 impl Peer {
     /// Reads one request and notes it; none if the client closed.
@@ -164,9 +169,9 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for Open {
     fn drop(&mut self) {
-        self.seen.open.fetch_sub(1, Ordering::SeqCst);
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -18,14 +18,14 @@ use crate::support::*;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     /// Its certificate as a file, for `network.tls_ca`.
-    pem: PathBuf,
+    pub(crate) pem: PathBuf,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(vec![]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -34,10 +34,19 @@ impl Authority {
         Self { issuer, pem }
     }
 
-    fn server_config(&self, names: &[&str]) -> ServerConfig {
+    pub(crate) fn server_config(&self, names: &[&str]) -> ServerConfig {
+        self.server_config_with(names, |_| ())
+    }
+
+    fn server_config_with(
+        &self,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> ServerConfig {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(names).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        change(&mut params);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -47,7 +56,7 @@ impl Authority {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)
             .unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config
     }
 }
@@ -92,7 +101,7 @@ impl TlsServer {
     }
 }
 
-fn trusting(authority: &Authority) -> HttpFetcher {
+pub(crate) fn trusting(authority: &Authority) -> HttpFetcher {
     let network = NetworkSettings { tls_ca: vec![authority.pem.clone()], ..network() };
     fetcher_with(network, FetchSettings::default())
 }
@@ -170,6 +179,93 @@ async fn a_server_without_tls_fails_the_handshake() {
     let url = format!("https://a.test:{}/", server.address.port());
     let exchange = visit(&fetcher(), page(CrawlUrl::parse(&url).unwrap())).await;
     assert!(matches!(fault(&exchange), Fault::Tls(_)), "{:?}", exchange.end);
+}
+
+#[tokio::test]
+async fn a_certificate_out_of_its_time_is_refused() {
+    type Change = fn(&mut CertificateParams);
+    let changes: [(&str, Change); 2] = [
+        ("expired", |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1)),
+        ("not-yet", |params| params.not_before = rcgen::date_time_ymd(4000, 1, 1)),
+    ];
+    for (name, change) in changes {
+        let authority = Authority::new(name);
+        let config = authority.server_config_with(&["a.test"], change);
+        let server = TlsServer::start(config, OK, 9).await;
+        let exchange = server.visit(&trusting(&authority), "a.test").await;
+        match fault(&exchange) {
+            Fault::Tls(why) => assert!(why.contains("certificate"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(exchange.times.sent, None);
+        // Whoever trusts everybody goes on.
+        let network = NetworkSettings { tls_verify: false, ..network() };
+        let anyone = fetcher_with(network, FetchSettings::default());
+        assert_eq!(answer(&server.visit(&anyone, "a.test").await).status, 200);
+    }
+}
+
+/// What a server may do instead of a handshake, as raw bytes; then it closes or tears.
+async fn no_handshake(bytes: &'static [u8], tears: bool) -> Exchange {
+    let server = Server::start(move |mut peer, _| async move {
+        // The greeting is read: what is left in a socket turns a close into a reset.
+        let mut greeting = [0; 4096];
+        let _read = tokio::io::AsyncReadExt::read(&mut peer.stream, &mut greeting).await.unwrap();
+        peer.send(bytes).await;
+        if tears {
+            peer.stream.set_zero_linger().unwrap();
+        }
+    })
+    .await;
+    let url = format!("https://a.test:{}/", server.address.port());
+    visit(&fetcher(), page(CrawlUrl::parse(&url).unwrap())).await
+}
+
+#[tokio::test]
+async fn a_handshake_that_breaks_is_a_fault_of_tls() {
+    for (bytes, tears) in [
+        (&b""[..], false),
+        (b"", true),
+        // An alert: no such name. Half a record. A record of nonsense. A record too long.
+        (&[0x15, 3, 3, 0, 2, 2, 112], false),
+        (&[0x16, 3, 3, 1, 0, 2], false),
+        (&[0x16, 3, 3, 0, 4, 9, 9, 9, 9], false),
+        (&[0x16, 3, 3, 0xff, 0xff], false),
+        (b"220 mail.test ESMTP\r\n", false),
+    ] {
+        let exchange = no_handshake(bytes, tears).await;
+        assert!(matches!(fault(&exchange), Fault::Tls(_)), "{bytes:?}: {:?}", exchange.end);
+        assert_eq!(exchange.times.sent, None);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_turns_to_nonsense_is_kept_up_to_there() {
+    let authority = Authority::new("nonsense");
+    let acceptor = TlsAcceptor::from(Arc::new(authority.server_config(&["a.test"])));
+    let server = Server::start(move |peer, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            let mut tls = acceptor.accept(peer.stream).await.unwrap();
+            read_head(&mut tls).await;
+            tls.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").await.unwrap();
+            tls.write_all(&[b'x'; 100_000]).await.unwrap();
+            tls.flush().await.unwrap();
+            // A record that no key of this session has made.
+            let (mut tcp, _) = tls.into_inner();
+            tcp.write_all(&[0x17, 3, 3, 0, 20]).await.unwrap();
+            tcp.write_all(&[9; 20]).await.unwrap();
+        }
+    })
+    .await;
+    let url = format!("https://a.test:{}/", server.address.port());
+    let exchange = visit(&trusting(&authority), page(CrawlUrl::parse(&url).unwrap())).await;
+    let response = answer(&exchange);
+    // What was decrypted together with the nonsense is lost; that is one record or two.
+    assert!((60_000..=100_000).contains(&response.body.len()), "{}", response.body.len());
+    let why = response.truncated;
+    assert!(matches!(why, Some(Truncated::Disconnect | Truncated::Unspecified)), "{why:?}");
+    assert!(response.body_cut);
 }
 
 #[test]

@@ -86,7 +86,6 @@ impl Settings {
             (self.recrawl.budget.is_some(), "recrawl.budget", "none"),
             (self.render.mode != RenderMode::Never, "render.mode", "never"),
             (!self.fetch.proxies.is_empty(), "fetch.proxies", "[]"),
-            (self.fetch.http2, "fetch.http2", "false"),
             (self.archive.compression != Compression::Gzip, "archive.compression", "gzip"),
         ];
         for (wanted, key, off) in later {

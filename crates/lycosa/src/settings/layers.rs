@@ -381,7 +381,6 @@ mod tests {
             ("recrawl.policy=value", "not available in this version"),
             ("archive.compression=zstd", "not available in this version"),
             ("fetch.proxies=http://p.test:1", "not available in this version"),
-            ("fetch.http2=true", "fetch.http2 (-s): not available in this version"),
             (
                 "network.ports=99999",
                 "network.ports (-s): a port is a number up to 65535: write 8080",

@@ -81,6 +81,9 @@ struct SocketArgs {
     /// Seeds in the ready line
     #[arg(long, default_value_t = 1)]
     seeds: usize,
+    /// Speak HTTP/2 over TLS with whoever can
+    #[arg(long)]
+    http2: bool,
 }
 
 impl SocketArgs {
@@ -94,6 +97,7 @@ impl SocketArgs {
             journal: self.journal,
             journal_in_memory: false,
             seeds: self.seeds,
+            http2: self.http2,
         }
     }
 }

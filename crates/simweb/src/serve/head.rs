@@ -6,7 +6,7 @@
 pub(super) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// Headers that an answer can depend on. Others are skipped.
-const KNOWN: [&str; 6] =
+pub(super) const KNOWN: [&str; 6] =
     ["host", "user-agent", "if-none-match", "if-modified-since", "accept-encoding", "connection"];
 
 /// The head of a request; all parts are views into it.
@@ -64,7 +64,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Head<'_>> {
     (head.target.starts_with('/') && !head.host.is_empty()).then_some(head)
 }
 
-fn without_port(authority: &str) -> &str {
+pub(super) fn without_port(authority: &str) -> &str {
     match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
         _ => authority,

@@ -21,8 +21,10 @@ use types::Timestamp;
 
 use super::Server;
 use super::head::{self, HEAD_BYTES_MAX, Head};
+use super::http2;
 use super::socket;
 use super::stamped::Stamped;
+use super::tls::HTTP2;
 use crate::journal::{Arrival, End, Pending};
 use crate::web::{Ask, Fate, Framing, Plan};
 use crate::wire;
@@ -30,11 +32,11 @@ use crate::wire;
 /// Open connections of one listener; more wait in the backlog.
 const CONNECTIONS_MAX: usize = 50_000;
 /// An idle connection is closed after this, as common servers do.
-const IDLE_MAX: Duration = Duration::from_secs(75);
+pub(super) const IDLE_MAX: Duration = Duration::from_secs(75);
 /// How long a request may take to come in, or a TLS handshake.
 const HEAD_MAX: Duration = Duration::from_secs(30);
 /// Nobody waits longer for a server that never answers.
-const MUTE_MAX: Duration = Duration::from_secs(3_600);
+pub(super) const MUTE_MAX: Duration = Duration::from_secs(3_600);
 /// Larger answers go out piece by piece instead of in one write.
 const ONE_WRITE_BYTES: u64 = 128 * 1024;
 
@@ -95,6 +97,11 @@ async fn welcome(
         None => Connection::new(stream, server, address, port, false, id).run().await,
         Some(acceptor) => {
             let stream = tokio::time::timeout(HEAD_MAX, acceptor.accept(stream)).await??;
+            let session = stream.get_ref().1;
+            server.handshakes.count(session.handshake_kind());
+            if session.alpn_protocol() == Some(HTTP2) {
+                return http2::serve(stream, server, address, port, id).await;
+            }
             Connection::new(stream, server, address, port, true, id).run().await
         }
     }
@@ -369,7 +376,7 @@ impl<S: Stream> Connection<S> {
 }
 
 /// Most clients write hosts in lower case; only others cost an allocation.
-fn lower(host: &str) -> std::borrow::Cow<'_, str> {
+pub(super) fn lower(host: &str) -> std::borrow::Cow<'_, str> {
     if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
         host.to_ascii_lowercase().into()
     } else {

@@ -13,6 +13,7 @@
 mod dns;
 mod head;
 mod http;
+mod http2;
 mod socket;
 mod stamped;
 mod tls;
@@ -21,9 +22,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ports::Clock;
+use rustls::HandshakeKind;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
@@ -55,6 +58,8 @@ pub struct ServeOptions {
     pub journal_in_memory: bool,
     /// How many seeds the ready line names; 1 if 0.
     pub seeds: usize,
+    /// Whether HTTP/2 is spoken over TLS with whoever can.
+    pub http2: bool,
 }
 
 /// Which web.
@@ -90,6 +95,7 @@ pub struct Ready {
 pub struct Running {
     ready: Ready,
     journal: Journal,
+    handshakes: Arc<Handshakes>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     /// Keeps the closed port closed for everyone.
@@ -101,6 +107,32 @@ pub(crate) struct Server {
     pub(crate) web: Arc<dyn Web>,
     pub(crate) clock: ServerClock,
     pub(crate) journal: Journal,
+    pub(crate) handshakes: Arc<Handshakes>,
+}
+
+/// How often a TLS session was begun, and how often one was taken up again.
+#[derive(Debug, Default)]
+pub struct Handshakes {
+    full: AtomicU64,
+    resumed: AtomicU64,
+}
+
+impl Handshakes {
+    pub fn full(&self) -> u64 {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    pub fn resumed(&self) -> u64 {
+        self.resumed.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, kind: Option<HandshakeKind>) {
+        match kind {
+            Some(HandshakeKind::Resumed) => &self.resumed,
+            _ => &self.full,
+        }
+        .fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Serves until standard input ends or the process is told to terminate. Prints one JSON line
@@ -144,15 +176,21 @@ pub async fn start(options: ServeOptions) -> io::Result<Running> {
         None => Journal::nowhere(shared_clock),
     };
     let ready = Ready { http, https, closed: closed_port, dns: names.address()?, ca, seed_urls };
-    let server = Arc::new(Server { web: Arc::clone(&web), clock, journal: journal.clone() });
+    let handshakes = Arc::new(Handshakes::default());
+    let server = Arc::new(Server {
+        web: Arc::clone(&web),
+        clock,
+        journal: journal.clone(),
+        handshakes: Arc::clone(&handshakes),
+    });
     let (stop, stopped) = watch::channel(false);
     let mut tasks = JoinSet::new();
     tasks.spawn(http::accept(plain, None, Arc::clone(&server), stopped.clone()));
-    let acceptor = Some(authority.acceptor()?);
+    let acceptor = Some(authority.acceptor(options.http2)?);
     tasks.spawn(http::accept(secret, acceptor, server, stopped.clone()));
     tasks.spawn(names.run(web, stopped.clone()));
     tasks.spawn(keep_flushing(journal.clone(), stopped));
-    Ok(Running { ready, journal, stop, tasks, _closed: closed })
+    Ok(Running { ready, journal, handshakes, stop, tasks, _closed: closed })
 }
 
 impl Running {
@@ -162,6 +200,10 @@ impl Running {
 
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    pub fn handshakes(&self) -> &Handshakes {
+        &self.handshakes
     }
 
     /// Where a host's pages are, as a client without a name server must know.

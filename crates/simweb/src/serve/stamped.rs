@@ -6,6 +6,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
@@ -15,7 +16,22 @@ use tokio::net::TcpStream;
 /// A TCP stream that knows when the last bytes that were read came in.
 pub(super) struct Stamped {
     tcp: TcpStream,
-    came: Option<SystemTime>,
+    came: Came,
+}
+
+/// When the last bytes of a connection came in; for whoever has given its stream away.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Came(Arc<Mutex<Option<SystemTime>>>);
+
+impl Came {
+    /// Nothing where the kernel does not tell.
+    pub(super) fn get(&self) -> Option<SystemTime> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, at: SystemTime) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
 }
 
 /// Has the kernel stamp what comes over the connections of a listener.
@@ -26,7 +42,7 @@ pub(super) fn stamp(listener: &socket2::Socket) -> io::Result<()> {
 impl Stamped {
     /// Of a listener that was made to stamp.
     pub(super) fn new(tcp: TcpStream) -> Self {
-        Self { tcp, came: None }
+        Self { tcp, came: Came::default() }
     }
 
     pub(super) fn tcp(&self) -> &TcpStream {
@@ -35,13 +51,17 @@ impl Stamped {
 
     /// When the last of what was read so far came in; nothing where the kernel does not tell.
     pub(super) fn came(&self) -> Option<SystemTime> {
-        self.came
+        self.came.get()
+    }
+
+    pub(super) fn came_later(&self) -> Came {
+        self.came.clone()
     }
 }
 
 impl AsyncRead for Stamped {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
@@ -51,7 +71,9 @@ impl AsyncRead for Stamped {
             match self.tcp.try_io(Interest::READABLE, || kernel::receive(&self.tcp, room)) {
                 Ok((read, came)) => {
                     buffer.advance(read);
-                    self.came = came.or(self.came);
+                    if let Some(at) = came {
+                        self.came.set(at);
+                    }
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

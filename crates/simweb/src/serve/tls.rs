@@ -21,6 +21,8 @@ use crate::web::{Door, Web};
 
 /// Certificates that are kept; beyond, all are made anew. About 2 KB each.
 const CERTIFICATES_MAX: usize = 50_000;
+/// What HTTP/2 is called in a handshake.
+pub(super) const HTTP2: &[u8] = b"h2";
 /// A name that no web of ours has.
 const WRONG_NAME: &str = "somebody-else.invalid";
 
@@ -57,13 +59,17 @@ impl Authority {
         self.issuer.pem()
     }
 
-    pub(super) fn acceptor(self: Arc<Self>) -> io::Result<TlsAcceptor> {
+    /// Clients that can are spoken to in HTTP/2, if `http2`.
+    pub(super) fn acceptor(self: Arc<Self>, http2: bool) -> io::Result<TlsAcceptor> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
             .with_no_client_auth()
             .with_cert_resolver(self);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if http2 {
+            config.alpn_protocols.insert(0, HTTP2.to_vec());
+        }
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
