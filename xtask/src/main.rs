@@ -64,6 +64,8 @@ The chores of lycosa: cargo xtask CHORE
   bench neardup [--pages FOLDER] [--prints N]
                            near duplicates: recall and precision on generated truth, of the texts of
                            the development pages; look-ups among ten million prints
+  bench service [--streams N] [--urls N] [--queues N]
+                           URLs that the frontier as a service takes and gives out a second
   bench soak [--minutes N] an hour at full speed: memory, files and threads must stay as they are
   help                     this
 ";
