@@ -7,7 +7,6 @@
 //! priority is in its form; packed by gzip it reads the same; what was read and is written again as a
 //! urlset reads the same.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 
 use flate2::write::GzEncoder;
@@ -141,15 +140,15 @@ fn check_bounds(sitemap: &Sitemap, body: &[u8]) {
 fn check_written(sitemap: &Sitemap) {
     let mut xml = String::from("<urlset>");
     for entry in &sitemap.entries {
-        let _ = write!(xml, "<url><loc>{}</loc>", entry.loc.as_str().replace('&', "&amp;"));
+        xml += &format!("<url><loc>{}</loc>", entry.loc.as_str().replace('&', "&amp;"));
         if let Some(date) = &entry.lastmod {
-            let _ = write!(xml, "<lastmod>{}</lastmod>", date.text);
+            xml += &format!("<lastmod>{}</lastmod>", date.text);
         }
         if let Some(freq) = entry.changefreq {
-            let _ = write!(xml, "<changefreq>{}</changefreq>", freq.name());
+            xml += &format!("<changefreq>{}</changefreq>", freq.name());
         }
         if let Some(priority) = entry.priority {
-            let _ = write!(xml, "<priority>{priority}</priority>");
+            xml += &format!("<priority>{priority}</priority>");
         }
         xml += "</url>";
     }

@@ -29,8 +29,10 @@ const FEATURES: [Features; 7] = [
     }),
 ];
 
-const WEIGHTS: [(&str, fn(f64) -> f64); 3] =
-    [("count", |count| count), ("root", f64::sqrt), ("one", |_| 1.0)];
+/// A name, and what a feature counts that stands there so often.
+type Weight = (&'static str, fn(f64) -> f64);
+
+const WEIGHTS: [Weight; 3] = [("count", |count| count), ("root", f64::sqrt), ("one", |_| 1.0)];
 
 pub fn run(texts: &[Text]) {
     let development = texts.iter().filter(|text| !text.held_out);

@@ -66,12 +66,12 @@ fn drawn(chance: &mut Chance) -> Prints {
     }
     let mut sketch = [0; Sketch::BYTES];
     for byte in sketch.chunks_mut(8) {
-        byte.copy_from_slice(&chance.next().to_le_bytes()[..byte.len()]);
+        byte.copy_from_slice(&chance.draw().to_le_bytes()[..byte.len()]);
     }
     sketch[Sketch::BYTES - 4..].copy_from_slice(&300_u32.to_le_bytes());
     let mut digest = [0; 32];
     for bytes in digest.chunks_mut(8) {
-        bytes.copy_from_slice(&chance.next().to_le_bytes());
+        bytes.copy_from_slice(&chance.draw().to_le_bytes());
     }
     Prints { digest, simhash: SimHash(simhash), sketch: Sketch::from_bytes(sketch) }
 }
@@ -80,7 +80,7 @@ fn drawn(chance: &mut Chance) -> Prints {
 fn changed(prints: &Prints, chance: &mut Chance) -> Prints {
     let mut sketch = prints.sketch.to_bytes();
     for _ in 0..22 {
-        sketch[chance.below(128)] = chance.next() as u8;
+        sketch[chance.below(128)] = chance.draw() as u8;
     }
     let mut simhash = prints.simhash.0;
     for _ in 0..3 {

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::{Line, parallel, read_line, written};
 
-/// Texts that are remembered: 1.5 GB when all are there.
+/// Texts that are remembered: half a kilobyte each, 2 GB or so when all are there.
 const ENTRIES_MAX: usize = 1 << 22;
 
 pub fn run() -> io::Result<()> {
