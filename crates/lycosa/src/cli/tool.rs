@@ -4,6 +4,9 @@
 //! `{"error": …}` and the next one is taken; an input's `id` is echoed. Nothing is held but the
 //! line at hand, which has a limit.
 
+mod extract;
+mod many;
+
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use base64::Engine as _;
@@ -21,7 +24,9 @@ pub enum ToolCommand {
     Canonicalize,
     /// {"robots" or "robots_base64", "agent", "url"} → {"allowed", "rule", "crawl_delay", "sitemaps"}
     Robots,
-    #[command(hide = true)]
+    /// {"url", "html" or "html_base64", "content_type"?} → {"title", "text", "markdown",
+    /// "description", "author", "published", "language", "encoding", "page_type", "canonical",
+    /// "robots", "links", "structured_data", "word_count"}
     Extract,
     #[command(hide = true)]
     Sitemap,
@@ -40,19 +45,22 @@ pub fn run(command: &ToolCommand) -> Outcome {
             filter(input, output, |line| canonicalize(&canon, line))?;
         }
         ToolCommand::Robots => filter(input, output, judge)?,
-        ToolCommand::Extract
-        | ToolCommand::Sitemap
-        | ToolCommand::Simhash
-        | ToolCommand::Neardup => {
+        ToolCommand::Extract => {
+            // The pool reads and writes on threads of its own: the locks cannot come along.
+            drop((input, output));
+            many::filter_many(io::stdin(), io::stdout(), extract::answer)?;
+        }
+        ToolCommand::Sitemap | ToolCommand::Simhash | ToolCommand::Neardup => {
             return Err(Fail::settings(
-                "this tool is not available in this version; there are canonicalize and robots",
+                "this tool is not available in this version; there are canonicalize, robots and extract",
             ));
         }
     }
     Ok(Exit::Done)
 }
 
-/// Longest line that is read. A robots.txt of 500 KiB takes at most 3 MB as JSON.
+/// Longest line that is read. A robots.txt of 500 KiB takes at most 3 MB as JSON, a page of 16 MiB
+/// at most 22 MB as base64.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// An input with what every tool echoes.

@@ -30,7 +30,9 @@ pub(crate) struct Hints {
 impl Hints {
     /// `linked`: the page's JSON-LD.
     pub(crate) fn of(tree: &Tree<'_>, linked: &[Value]) -> Self {
-        let mut hints = Self { data: structured::texts(linked), ..Self::default() };
+        let mut data = structured::texts(linked);
+        data.truncate(data.floor_char_boundary(DATA_BYTES_MAX));
+        let mut hints = Self { data, ..Self::default() };
         for id in 1..tree.nodes.len() {
             match tree.element(id) {
                 Element::Title if hints.title.is_empty() && !tree.nodes[id].foreign => {
@@ -40,8 +42,9 @@ impl Hints {
                     let name =
                         tree.attribute(id, "name").or_else(|| tree.attribute(id, "property"));
                     if name.is_some_and(|name| name.eq_ignore_ascii_case("description")) {
-                        hints.description =
-                            tree.attribute(id, "content").unwrap_or_default().into();
+                        let text = tree.attribute(id, "content").unwrap_or_default();
+                        let end = text.floor_char_boundary(DESCRIPTION_BYTES_MAX);
+                        hints.description = text[..end].to_owned();
                     }
                 }
                 _ => {}
@@ -51,8 +54,13 @@ impl Hints {
     }
 }
 
-/// No reader shows more of a title.
+/// No reader shows more of a title, or of a description.
 const TITLE_BYTES_MAX: usize = 1_000;
+const DESCRIPTION_BYTES_MAX: usize = 4_000;
+
+/// Every block is looked for in the data: 20,000 blocks in 64 KB are a billion bytes, the most
+/// that may be spent on it.
+const DATA_BYTES_MAX: usize = 64_000;
 
 /// A page, ready to be judged.
 #[derive(Debug)]

@@ -53,7 +53,7 @@ struct Found {
 }
 
 /// Elements of a kind that are looked at: a list of comments has thousands of times and names.
-const MARKED_MAX: usize = 50;
+const MARKED_MAX: usize = 100;
 
 impl Found {
     fn of(tree: &Tree<'_>) -> Self {
@@ -98,11 +98,9 @@ impl Found {
     }
 
     fn add_marked(&mut self, tree: &Tree<'_>, id: NodeId) {
-        if self.bylines.len() > MARKED_MAX && self.dated.len() > MARKED_MAX {
-            return;
-        }
         for (name, value) in tree.attributes(id) {
             match name {
+                _ if self.bylines.len() + self.dated.len() >= MARKED_MAX => return,
                 "rel" if value.split_ascii_whitespace().any(|word| word == "author") => {
                     self.bylines.push((0, id));
                 }
