@@ -262,9 +262,9 @@ impl Grower<'_> {
             let (all_g, all_h) =
                 bins.iter().fold((0.0, 0.0), |(g, h), bin| (g + bin[0], h + bin[1]));
             let (mut g, mut h) = (0.0, 0.0);
-            for bin in 0..self.table.cuts[feature].len() {
-                g += bins[bin][0];
-                h += bins[bin][1];
+            for (bin, sums) in bins.iter().enumerate().take(self.table.cuts[feature].len()) {
+                g += sums[0];
+                h += sums[1];
                 if h < self.settings.weight_min || all_h - h < self.settings.weight_min {
                     continue;
                 }

@@ -181,14 +181,14 @@ impl<'s> Counts<'s> {
         let mut tables = Tables::default();
         let nothing = [Shares::new(), Shares::new()];
         let own = without.and_then(|domain| self.domains.get(domain)).unwrap_or(&nothing);
-        for which in 0..2 {
+        for (which, own) in own.iter().enumerate() {
             let table = if which == 0 { &mut tables.classes } else { &mut tables.words };
             let (content, pages) = self.all[which]
                 .values()
                 .fold((0.0, 0.0), |sum, share| (sum.0 + share.0, sum.1 + share.1));
             let base = (content / f32::max(pages, 1.0)).clamp(0.05, 0.95);
             for (word, &(content, pages)) in &self.all[which] {
-                let out = own[which].get(word).copied().unwrap_or((0.0, 0.0));
+                let out = own.get(word).copied().unwrap_or((0.0, 0.0));
                 let domains = self.spread[which][word] - u32::from(out.1 > 0.0);
                 if domains < DOMAINS_MIN {
                     continue;

@@ -69,8 +69,7 @@ fn worded(text: &str) -> Option<String> {
             let word = &rest[..end];
             if let Some(found) = month_of(word).filter(|_| month.is_none()) {
                 month = Some(found);
-            } else if !(is_weekday(word) && numbers.is_empty()) && !word.eq_ignore_ascii_case("of")
-            {
+            } else if !(word.eq_ignore_ascii_case("of") || is_weekday(word) && numbers.is_empty()) {
                 return None;
             }
             rest = &rest[end..];

@@ -45,7 +45,7 @@ impl Rows {
     }
 
     pub fn len(&self) -> usize {
-        if self.width == 0 { 0 } else { self.values.len() / self.width }
+        self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
     pub fn is_empty(&self) -> bool {
