@@ -28,7 +28,7 @@ use crate::args::{Args, usage};
 use crate::repo::{self, Repo};
 use measure::Cost;
 
-const BENCHES: &str = "crawl, polite, frontier, hosts, neardup, service or soak";
+const BENCHES: &str = "crawl, polite, extract, frontier, hosts, neardup, service or soak";
 const HOSTS: u64 = 2_000;
 const PAGES: u64 = 60_000;
 /// How long `polite` runs, and what is left out of its count while all hosts wake up.
@@ -40,6 +40,7 @@ const TIME_LIMIT_EXIT: i32 = 15;
 pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     let which = args.word();
     match which.as_deref() {
+        Some("extract") => return crate::content::bench(repo, args),
         Some("frontier") => return frontier::run(repo, args),
         Some("hosts") => return hosts::run(repo, args),
         Some("service") => return service::run(repo, args),

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod ci;
+mod content;
 mod docs;
 mod fuzz;
 mod interop;
@@ -51,6 +52,8 @@ The chores of lycosa: cargo xtask CHORE
   world [--hosts N] [--pages N]
                            a web with every fault, crawled with 1, 2 and 16 shards (500 hosts,
                            20000 pages)
+  train [--pages FOLDER]   learns main content and page types from reviewed pages and writes the
+                           model (minutes)
   bench crawl [--hosts N] [--pages N]
                            a crawl of a simulated web, as fast as it goes: pages per CPU-second
   bench polite [--hosts N] [--seconds N]
@@ -66,6 +69,9 @@ The chores of lycosa: cargo xtask CHORE
                            the development pages; look-ups among ten million prints
   bench service [--streams N] [--urls N] [--queues N]
                            URLs that the frontier as a service takes and gives out a second
+  bench extract [--cross] [--pages FOLDER]
+                           what it costs to read a page whole; --cross: how well main content is
+                           found in pages of domains that were not learnt from (minutes)
   bench soak [--minutes N] an hour at full speed: memory, files and threads must stay as they are
   help                     this
 ";
@@ -104,6 +110,7 @@ fn run() -> anyhow::Result<()> {
         "starve" => long::starve(&repo, args),
         "faults" => long::faults(&repo, args),
         "world" => long::world(&repo, args),
+        "train" => content::train(&repo, args),
         "bench" => bench::run(&repo, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

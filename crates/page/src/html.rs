@@ -61,7 +61,7 @@ pub(crate) fn read(page: &str, xml: bool, product: &str, limits: &Limits) -> Fou
         };
         match token {
             Token::Start(start) => reader.start(&start),
-            Token::End(tag) => reader.end(tag),
+            Token::End(tag, _) => reader.end(tag),
             Token::Text(text) => reader.text(text),
             Token::Cdata(text) => reader.words.add_literal(text),
         }

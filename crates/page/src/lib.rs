@@ -2,7 +2,8 @@
 //!
 //! [`read`] is the one door: what sort of thing a server sent, in which encoding, what a page says
 //! about itself (title, language, canonical form, rules for robots) and what it links to. One
-//! streaming pass, no tree.
+//! streaming pass, no tree. [`extract`] is the door for whoever wants the content as well: main
+//! text, markdown, metadata, structured data, page type and language, from a tree.
 //!
 //! ```
 //! use lycosa_page::{Input, LinkKind, read};
@@ -51,10 +52,15 @@ mod complaints;
 mod date;
 mod records;
 
+pub mod content;
+
+use std::borrow::Cow;
+
 use robots::Directives;
 use url::{Host, Url};
 
 pub use charset::{Charset, CharsetSource};
+pub use content::{Content, Metadata, PageType};
 pub use date::Moment;
 pub use document::Document;
 pub use kind::{ContentKind, SNIFF_BYTES, sniff};
@@ -122,22 +128,60 @@ impl Default for Limits {
 
 /// Reads a document.
 pub fn read(input: Input<'_>) -> Document {
-    let body_bytes = input.body.len().min(input.limits.body_bytes_max).min(BODY_BYTES_MAX);
-    let body = &input.body[..body_bytes];
-    let url = Url::parse(input.url).ok();
-    let kind = sniff(input.content_type, body);
+    let opened = Opened::of(&input);
+    gather(&input, &opened)
+}
 
-    let mut charset = None;
-    let mut found = Found::default();
-    if kind.is_html() || matches!(kind, ContentKind::Text | ContentKind::Xml) {
+/// Reads a document and its content: the streaming pass, and the tree. A document without text has
+/// no content.
+pub fn extract(input: Input<'_>) -> (Document, Option<Content>) {
+    let opened = Opened::of(&input);
+    let document = gather(&input, &opened);
+    let content = match opened.kind {
+        ContentKind::Html | ContentKind::Xhtml => {
+            let xml = opened.kind == ContentKind::Xhtml;
+            Some(content::read(&opened.text, xml, opened.url.as_ref(), document.base()))
+        }
+        ContentKind::Text => Some(content::plain(&opened.text)),
+        _ => None,
+    };
+    (document, content)
+}
+
+/// A body as text.
+struct Opened<'a> {
+    url: Option<Url>,
+    kind: ContentKind,
+    charset: Option<Charset>,
+    /// Empty where there is no text.
+    text: Cow<'a, str>,
+    cut: bool,
+}
+
+impl<'a> Opened<'a> {
+    fn of(input: &Input<'a>) -> Self {
+        let body_bytes = input.body.len().min(input.limits.body_bytes_max).min(BODY_BYTES_MAX);
+        let body = &input.body[..body_bytes];
+        let url = Url::parse(input.url).ok();
+        let kind = sniff(input.content_type, body);
+        let cut = body_bytes < input.body.len();
+        if !kind.is_html() && !matches!(kind, ContentKind::Text | ContentKind::Xml) {
+            return Self { url, kind, charset: None, text: Cow::Borrowed(""), cut };
+        }
         let tld = url.as_ref().and_then(tld);
         let is_xml = matches!(kind, ContentKind::Xhtml | ContentKind::Xml);
-        let (text, decided) = charset::decode(body, input.content_type, tld, is_xml);
-        charset = Some(decided);
-        if kind.is_html() {
-            found = html::read(&text, kind == ContentKind::Xhtml, input.product, &input.limits);
-            refresh_header(&input, &mut found);
-        }
+        let (text, charset) = charset::decode(body, input.content_type, tld, is_xml);
+        Self { url, kind, charset: Some(charset), text, cut }
+    }
+}
+
+fn gather(input: &Input<'_>, opened: &Opened<'_>) -> Document {
+    let url = &opened.url;
+    let mut found = Found::default();
+    if opened.kind.is_html() {
+        let xml = opened.kind == ContentKind::Xhtml;
+        found = html::read(&opened.text, xml, input.product, &input.limits);
+        refresh_header(input, &mut found);
     }
 
     let base = url.as_ref().map(|url| {
@@ -148,18 +192,18 @@ pub fn read(input: Input<'_>) -> Document {
         .canonical
         .as_deref()
         .and_then(|href| resolve(base.as_ref()?, href))
-        .or_else(|| resolve(url.as_ref()?, canonical_header(&input)?));
-    let mut robots = robots_headers(&input);
+        .or_else(|| resolve(url.as_ref()?, canonical_header(input)?));
+    let mut robots = robots_headers(input);
     robots.add(&found.robots);
 
     Document {
-        kind,
-        charset,
+        kind: opened.kind,
+        charset: opened.charset,
         title: found.title,
         lang: found.lang,
         canonical,
         robots,
-        cut: body_bytes < input.body.len(),
+        cut: opened.cut,
         base,
         refresh: found.refresh,
         links: found.links,

@@ -118,7 +118,8 @@ const fn pack(key: u64, byte: u8) -> u64 {
     key.rotate_left(u8::BITS) ^ byte.to_ascii_lowercase() as u64
 }
 
-const fn key(name: &[u8]) -> u64 {
+/// The name as one number, in lower case.
+pub(crate) const fn key(name: &[u8]) -> u64 {
     let mut packed = 0;
     let mut at = 0;
     while at < name.len() {

@@ -26,7 +26,7 @@ use crate::tag::{Name, Tag};
 #[derive(Clone, Debug)]
 pub(crate) enum Token<'a> {
     Start(StartTag<'a>),
-    End(Tag),
+    End(Tag, Name<'a>),
     /// Character references are not decoded yet.
     Text(&'a str),
     /// Text in which `&` means `&`.
@@ -42,7 +42,8 @@ pub(crate) struct StartTag<'a> {
     pub(crate) foreign: bool,
     pub(crate) self_closed: bool,
     page: &'a str,
-    attributes_at: usize,
+    /// Where its attributes begin, the first byte behind the name.
+    pub(crate) attributes_at: usize,
 }
 
 impl<'a> StartTag<'a> {
@@ -62,17 +63,19 @@ impl<'a> StartTag<'a> {
     }
 }
 
-/// The tokens of a page, in order; of the tags, those that [`Tag`] knows.
+/// The tokens of a page, in order; of the tags, those that [`Tag`] knows, unless all are wanted.
 #[derive(Debug)]
 pub(crate) struct Tokens<'a> {
     /// Whether to give text as well. To be set between tokens.
     pub(crate) wants_text: bool,
+    /// Whether to give every tag, and the text of scripts and the like: for the tree.
+    wants_all: bool,
     page: &'a str,
     at: usize,
     /// The element whose text is next, when it is not ordinary text.
     inside: Option<Tag>,
     /// The element that was closed as it was opened; its end tag is next.
-    closed: Option<Tag>,
+    closed: Option<(Tag, Name<'a>)>,
     foreign: Foreign<'a>,
     /// XHTML: `<script/>` is closed, and CDATA sections stand anywhere.
     xml: bool,
@@ -81,7 +84,21 @@ pub(crate) struct Tokens<'a> {
 impl<'a> Tokens<'a> {
     pub(crate) fn new(page: &'a str, xml: bool) -> Self {
         let foreign = Foreign::new();
-        Self { wants_text: true, page, at: 0, inside: None, closed: None, foreign, xml }
+        Self {
+            wants_text: true,
+            wants_all: false,
+            page,
+            at: 0,
+            inside: None,
+            closed: None,
+            foreign,
+            xml,
+        }
+    }
+
+    /// All tags by their names, and all text.
+    pub(crate) fn all(page: &'a str, xml: bool) -> Self {
+        Self { wants_all: true, ..Self::new(page, xml) }
     }
 
     fn bytes(&self) -> &'a [u8] {
@@ -151,11 +168,16 @@ impl<'a> Tokens<'a> {
         };
         start.foreign = self.foreign.open(&start);
         if (self.xml || start.foreign) && start.self_closed {
-            self.closed = Some(start.tag).filter(|&tag| tag != Tag::Other);
+            self.closed = Some((start.tag, name)).filter(|_| self.gives(start.tag));
         } else if !start.foreign && holds_raw_text(start.tag) {
             self.inside = Some(start.tag);
         }
-        (start.tag != Tag::Other).then_some(Token::Start(start))
+        self.gives(start.tag).then_some(Token::Start(start))
+    }
+
+    #[inline]
+    fn gives(&self, tag: Tag) -> bool {
+        tag != Tag::Other || self.wants_all
     }
 
     fn end_tag(&mut self) -> Option<Token<'a>> {
@@ -168,7 +190,7 @@ impl<'a> Tokens<'a> {
         }
         let tag = Tag::of(&name);
         self.foreign.close(tag, &name);
-        (tag != Tag::Other).then_some(Token::End(tag))
+        self.gives(tag).then_some(Token::End(tag, name))
     }
 
     /// `<!`: a comment, a doctype, a CDATA section, or something broken that counts as comment.
@@ -195,12 +217,12 @@ impl<'a> Iterator for Tokens<'a> {
     type Item = Token<'a>;
 
     fn next(&mut self) -> Option<Token<'a>> {
-        if let Some(tag) = self.closed.take() {
-            return Some(Token::End(tag));
+        if let Some((tag, name)) = self.closed.take() {
+            return Some(Token::End(tag, name));
         }
         if let Some(element) = self.inside.take() {
             let end = self.text_end(element);
-            if matches!(element, Tag::Title | Tag::Textarea) {
+            if self.wants_all || matches!(element, Tag::Title | Tag::Textarea) {
                 if let text @ Some(_) = self.text_to(end) {
                     return text;
                 }
@@ -315,7 +337,7 @@ mod tests {
     fn show(html: &str, xml: bool) -> String {
         let shown = Tokens::new(html, xml).map(|token| match token {
             Token::Start(start) => format!("<{:?}>", start.tag),
-            Token::End(tag) => format!("</{tag:?}>"),
+            Token::End(tag, _) => format!("</{tag:?}>"),
             Token::Text(text) => format!("{text:?}"),
             Token::Cdata(text) => format!("cdata {text:?}"),
         });

@@ -4,6 +4,7 @@
 //! `{"error": …}` and the next one is taken; an input's `id` is echoed. Nothing is held but the
 //! line at hand, which has a limit.
 
+mod extract;
 mod neardup;
 mod parallel;
 mod simhash;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use types::{Base, Canon, CrawlUrl, UrlError};
 
-use crate::exit::{Exit, Fail, Outcome};
+use crate::exit::{Exit, Outcome};
 
 #[derive(Debug, Subcommand)]
 pub enum ToolCommand {
@@ -26,7 +27,9 @@ pub enum ToolCommand {
     Canonicalize,
     /// {"robots" or "robots_base64", "agent", "url"} → {"allowed", "rule", "crawl_delay", "sitemaps"}
     Robots,
-    #[command(hide = true)]
+    /// {"url", "html" or "html_base64", "content_type"?} → {"title", "text", "markdown",
+    /// "description", "author", "published", "language", "encoding", "page_type", "canonical",
+    /// "robots", "links", "structured_data", "word_count"}
     Extract,
     /// {"url", "body_base64", "content_type"?} → {"kind", "error"?, "urls", "errors"}
     Sitemap,
@@ -46,11 +49,7 @@ pub fn run(command: &ToolCommand) -> Outcome {
         ToolCommand::Sitemap => sitemap::run()?,
         ToolCommand::Simhash => simhash::run()?,
         ToolCommand::Neardup => neardup::run()?,
-        ToolCommand::Extract => {
-            return Err(Fail::settings(
-                "this tool is not available in this version; `lycosa tool --help` lists what is",
-            ));
-        }
+        ToolCommand::Extract => extract::run()?,
     }
     Ok(Exit::Done)
 }

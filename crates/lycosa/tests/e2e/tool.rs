@@ -37,11 +37,69 @@ fn a_bad_line_does_not_end_the_filter() {
 fn what_is_still_to_come_says_so() {
     let folder = tempfile::tempdir().unwrap();
     for words in [
-        &["tool", "extract"][..],
-        &["search", "crawl", "words", "--flag"],
+        &["search", "crawl", "words", "--flag"][..],
         &["export", "crawl", "--format", "jsonl"],
         &["serve", "crawl"],
     ] {
         run(folder.path(), words).exits(4).says("not available in this version");
     }
+}
+
+#[test]
+fn a_page_is_read_with_every_key_of_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let html = "<!doctype html><html lang=en><head><title>Lamps at night | The Site</title>\
+        <meta name=description content='About lamps'><meta name=robots content=noarchive>\
+        <link rel=canonical href=/lamps><meta property=article:published_time content=2024-05-01>\
+        <meta name=author content='Ann Ball'></head><body><nav><a href=/>Home</a> <a href=/b>Shop</a></nav>\
+        <main><article><h1>Lamps at night</h1><p>In the evening the lamps along the river are lit one \
+        after the other, and whoever walks there sees how the water takes up their light.</p>\
+        <h2>How they burn</h2><p>They burn <a href='c#x' rel='nofollow ugc'>oil</a>, as they did a \
+        hundred years ago, because nobody has found a light that is as mild and as cheap to keep.</p>\
+        <ul><li>The wick is cut every morning, before the sun is up.</li><li>The glass is wiped with \
+        paper, never with cloth, because cloth leaves threads behind.</li></ul></article></main>\
+        <footer><p>Copyright The Site. All rights reserved.</p></footer></body></html>";
+    let input = format!(
+        "{}\nnonsense\n{}\n",
+        serde_json::json!({"id": 1, "url": "https://a.test/2024/05/lamps-at-night", "html": html}),
+        serde_json::json!({"id": 2, "url": "https://a.test/", "html_base64": "PHA+aGk="}),
+    );
+    let ran = feed(folder.path(), &["tool", "extract"], &input).exits(0);
+    let lines: Vec<serde_json::Value> =
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines[1]["error"].is_string());
+    assert_eq!(lines[2]["id"], 2);
+    let page = &lines[0];
+    for (key, expected) in [
+        ("id", serde_json::json!(1)),
+        ("title", "Lamps at night".into()),
+        ("description", "About lamps".into()),
+        ("author", "Ann Ball".into()),
+        ("published", "2024-05-01".into()),
+        ("language", "en".into()),
+        ("encoding", "UTF-8".into()),
+        ("page_type", "article".into()),
+        ("canonical", "https://a.test/lamps".into()),
+        ("robots", serde_json::json!({"noindex": false, "nofollow": false, "noarchive": true})),
+    ] {
+        assert_eq!(page[key], expected, "{key}");
+    }
+    let links = page["links"].as_array().unwrap();
+    assert_eq!(
+        links[2],
+        serde_json::json!({
+            "url": "https://a.test/2024/05/c#x", "text": "oil", "rel": "nofollow ugc", "nofollow": true
+        })
+    );
+    let text = page["text"].as_str().unwrap();
+    assert!(text.contains("takes up their light.\n\nHow they burn\n\nThey burn oil"), "{text}");
+    assert!(!text.contains("rights reserved") && !text.contains("Shop"), "{text}");
+    let markdown = page["markdown"].as_str().unwrap();
+    assert!(markdown.contains("## How they burn\n\nThey burn [oil](https://a.test/2024/05/c#x)"));
+    assert!(markdown.contains("- The wick"), "{markdown}");
+    assert!(page["word_count"].as_u64().unwrap() > 60);
+    let keys = page.as_object().unwrap().len();
+    assert_eq!(keys, 15, "the keys of the contract and the id");
+    assert!(page["structured_data"].is_array());
 }

@@ -1,0 +1,230 @@
+//! How likely is a block main content, and which type is a page?
+//!
+//! Forests of small decision trees, boosted: a forest's answer is the sum of one leaf per tree,
+//! through the logistic function. They are learnt by `examples/content` (`cargo xtask train`) and
+//! lie in `model.bin`, with the tables of the lexicon.
+//!
+//! Always: a tree's branches lead forward, so that any file that loads also ends.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::content::lexicon::Tables;
+
+/// The page types that are learnt, in the order of the forests.
+pub const TYPES: [&str; 7] =
+    ["article", "forum", "product", "collection", "listing", "documentation", "service"];
+
+const MAGIC: &[u8; 8] = b"lycosa-2";
+const LEAF: u16 = u16::MAX;
+
+#[derive(Debug, Default)]
+pub struct Model {
+    pub lexicon: Tables,
+    /// One per page type.
+    pub types: Vec<Forest>,
+    /// Judges a block by itself.
+    pub first: Forest,
+    /// Judges it again, knowing what was thought of the others.
+    pub second: Forest,
+}
+
+/// The model that is shipped.
+pub(crate) static SHIPPED: LazyLock<Model> =
+    LazyLock::new(|| Model::load(include_bytes!("model.bin")).expect("the file is tested to load"));
+
+#[derive(Clone, Debug, Default)]
+pub struct Forest {
+    pub base: f32,
+    pub nodes: Vec<Branch>,
+    /// Where each tree begins.
+    pub roots: Vec<u32>,
+}
+
+/// An inner node of a tree, or a leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct Branch {
+    /// [`LEAF`] for a leaf, whose value is `at`.
+    feature: u16,
+    /// Up to here to the left, which follows; else to the right.
+    at: f32,
+    right: u32,
+}
+
+impl Branch {
+    pub fn leaf(value: f32) -> Self {
+        Self { feature: LEAF, at: value, right: 0 }
+    }
+
+    /// `right`: its place among all nodes of the forest; left is the next one.
+    pub fn split(feature: u16, at: f32, right: u32) -> Self {
+        Self { feature, at, right }
+    }
+}
+
+impl Forest {
+    /// The sum over the trees, before the logistic function.
+    pub fn sum(&self, row: &[f32]) -> f32 {
+        let mut sum = self.base;
+        for &root in &self.roots {
+            let mut place = root as usize;
+            loop {
+                let branch = self.nodes[place];
+                if branch.feature == LEAF {
+                    sum += branch.at;
+                    break;
+                }
+                let value = row.get(usize::from(branch.feature)).copied().unwrap_or(0.0);
+                place = if value <= branch.at { place + 1 } else { branch.right as usize };
+            }
+        }
+        sum
+    }
+
+    pub fn probability(&self, row: &[f32]) -> f32 {
+        logistic(self.sum(row))
+    }
+}
+
+pub fn logistic(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+impl Model {
+    /// How likely each of [`TYPES`] is; they sum up to 1.
+    pub fn type_shares(&self, portrait: &[f32]) -> Vec<f32> {
+        let mut shares: Vec<f32> =
+            self.types.iter().map(|forest| forest.probability(portrait) + 1e-4).collect();
+        shares.resize(TYPES.len(), 1e-4);
+        let sum: f32 = shares.iter().sum();
+        shares.iter_mut().for_each(|share| *share /= sum);
+        shares
+    }
+
+    pub fn save(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        for table in [&self.lexicon.classes, &self.lexicon.words] {
+            let mut entries: Vec<_> = table.iter().collect();
+            entries.sort_by_key(|entry| *entry.0);
+            put(&mut out, entries.len() as u32);
+            for (hash, score) in entries {
+                put(&mut out, *hash);
+                put(&mut out, score.to_bits());
+            }
+        }
+        put(&mut out, self.types.len() as u32);
+        for forest in self.types.iter().chain([&self.first, &self.second]) {
+            put(&mut out, forest.base.to_bits());
+            put(&mut out, forest.roots.len() as u32);
+            forest.roots.iter().for_each(|&root| put(&mut out, root));
+            put(&mut out, forest.nodes.len() as u32);
+            for branch in &forest.nodes {
+                out.extend(branch.feature.to_le_bytes());
+                put(&mut out, branch.at.to_bits());
+                if branch.feature != LEAF {
+                    put(&mut out, branch.right);
+                }
+            }
+        }
+        out
+    }
+
+    /// `None`: not a model of this version.
+    pub fn load(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes.strip_prefix(MAGIC)?);
+        let mut model = Self::default();
+        for table in [&mut model.lexicon.classes, &mut model.lexicon.words] {
+            *table = reader.table()?;
+        }
+        for _ in 0..reader.number()? {
+            model.types.push(reader.forest()?);
+        }
+        model.first = reader.forest()?;
+        model.second = reader.forest()?;
+        reader.0.is_empty().then_some(model)
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: u32) {
+    out.extend(number.to_le_bytes());
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u32> {
+        let (number, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*number))
+    }
+
+    fn float(&mut self) -> Option<f32> {
+        self.number().map(f32::from_bits)
+    }
+
+    fn table(&mut self) -> Option<HashMap<u32, f32>> {
+        (0..self.number()?).map(|_| Some((self.number()?, self.float()?))).collect()
+    }
+
+    fn forest(&mut self) -> Option<Forest> {
+        let base = self.float()?;
+        let roots = (0..self.number()?).map(|_| self.number()).collect::<Option<Vec<_>>>()?;
+        let count = self.number()?;
+        let mut nodes = Vec::new();
+        for place in 0..count {
+            let (feature, rest) = self.0.split_first_chunk::<2>()?;
+            self.0 = rest;
+            let feature = u16::from_le_bytes(*feature);
+            let at = self.float()?;
+            let right = if feature == LEAF { 0 } else { self.number()? };
+            // Forward, and within: walking a tree ends whatever the file holds.
+            if feature != LEAF && (right <= place || right >= count || place + 1 >= count) {
+                return None;
+            }
+            nodes.push(Branch { feature, at, right });
+        }
+        roots.iter().all(|&root| root < count).then_some(Forest { base, nodes, roots })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stump() -> Forest {
+        let nodes = vec![Branch::split(1, 0.5, 2), Branch::leaf(-1.0), Branch::leaf(2.0)];
+        Forest { base: 0.25, nodes, roots: vec![0] }
+    }
+
+    #[test]
+    fn a_forest_adds_up_its_leaves() {
+        assert_eq!(stump().sum(&[9.0, 0.5]), -0.75);
+        assert_eq!(stump().sum(&[9.0, 0.6]), 2.25);
+        assert_eq!(stump().sum(&[]), -0.75, "a row that is too short does no harm");
+    }
+
+    #[test]
+    fn a_model_is_saved_and_loaded() {
+        let mut model = Model { types: vec![stump()], first: stump(), ..Model::default() };
+        model.lexicon.words.insert(7, 0.5);
+        let bytes = model.save();
+        let again = Model::load(&bytes).unwrap();
+        assert_eq!(again.save(), bytes);
+        assert_eq!(again.first.sum(&[0.0, 1.0]), 2.25);
+        assert!(Model::load(&bytes[..bytes.len() - 1]).is_none());
+        assert!(Model::load(b"other").is_none());
+    }
+
+    #[test]
+    fn a_branch_that_leads_back_is_refused() {
+        let nodes = vec![Branch::split(0, 0.0, 0), Branch::leaf(0.0)];
+        let forest = Forest { base: 0.0, nodes, roots: vec![0] };
+        assert!(Model::load(&Model { first: forest, ..Model::default() }.save()).is_none());
+    }
+
+    #[test]
+    fn the_shipped_model_loads() {
+        assert_eq!(SHIPPED.types.len(), TYPES.len());
+        assert!(!SHIPPED.first.roots.is_empty());
+    }
+}
