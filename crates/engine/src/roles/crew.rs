@@ -336,12 +336,7 @@ impl Crew {
             let shard = Shard { ctx: Arc::clone(&shard.ctx), reports: shard.reports.clone() };
             return Ok(Some((shard, held.lease)));
         }
-        if let Some(waiting) = state.waiting.get_mut(&visit) {
-            waiting.push(tell);
-        } else {
-            let verdict = if self.ledger.knows(visit) { Verdict::Kept } else { Verdict::Stale };
-            let _ = tell.send(verdict); // whoever asked waits for it
-        }
+        self.tell_later(&mut state, visit, tell);
         Ok(None)
     }
 
@@ -360,13 +355,28 @@ impl Crew {
     }
 
     /// Which of these visits are in the store: what a worker asks of those it had reported when it
-    /// died, or lost us.
-    pub fn known(&self, visits: &[VisitId]) -> Vec<Verdict> {
-        let known = |visit: &VisitId| match self.ledger.knows(*visit) {
-            true => Verdict::Kept,
-            false => Verdict::Stale,
-        };
-        visits.iter().map(known).collect()
+    /// died, or lost us. One that is on its way there is waited for.
+    ///
+    /// # Errors
+    /// [`Gone`], when the frontier ends before that is decided.
+    pub async fn known(&self, visits: &[VisitId]) -> Result<Vec<Verdict>, Gone> {
+        let mut verdicts = Vec::with_capacity(visits.len());
+        for visit in visits {
+            let (tell, told) = oneshot::channel();
+            self.tell_later(&mut self.state(), *visit, tell);
+            verdicts.push(told.await.map_err(|_| Gone)?);
+        }
+        Ok(verdicts)
+    }
+
+    /// Tells what became of a visit that nobody holds: now, or when it is in the store.
+    fn tell_later(&self, state: &mut State, visit: VisitId, tell: oneshot::Sender<Verdict>) {
+        if let Some(waiting) = state.waiting.get_mut(&visit) {
+            waiting.push(tell);
+            return;
+        }
+        let verdict = if self.ledger.knows(visit) { Verdict::Kept } else { Verdict::Stale };
+        let _ = tell.send(verdict); // whoever asked waits for it
     }
 
     // ── what happens by itself ───────────────────────────────────────────────────────────────
@@ -587,5 +597,147 @@ impl Hands for CrewHands {
         let mut state = self.crew.state();
         state.visits.clear();
         state.waiting.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::Sink as _;
+    use ports::shard_store::VisitLine;
+    use types::{CrawlUrl, Discovery, QueueKey, Record, Task};
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    fn crew(capacity_max: usize) -> (Arc<Crew>, Ledger) {
+        let ledger = Ledger::default();
+        let options =
+            CrewOptions { lease: LEASE, capacity_max, crawl_id: 1, product: "lycosa".to_owned() };
+        let clock = SteadyClock::at(Timestamp::from_secs(1_000));
+        (Crew::new(options, clock, ledger.clone()), ledger)
+    }
+
+    fn lease(host: &str, count: u64) -> Lease {
+        let url = CrawlUrl::parse(&format!("http://{host}/{count}")).unwrap();
+        let at = Timestamp::from_secs(1_000);
+        let found = Discovery { at, depth: 0, hops: 0, seed: false, band: 0 };
+        let record = Record::new(url, found);
+        Lease {
+            visit: VisitId::new(ShardId(0), count),
+            host: record.url.host_key(),
+            errand: Errand::Page(Task { key: QueueKey::MIN, id: record.url.id(), record }),
+            address: Some("127.0.0.1".parse().unwrap()),
+            granted_at: at,
+            not_before: at,
+        }
+    }
+
+    /// A worker, its session and its tasks.
+    fn worker(crew: &Crew, capacity: usize) -> (u64, mpsc::Receiver<Lease>) {
+        let session = crew.join("w", capacity).unwrap().session;
+        (session, crew.tasks(session).unwrap())
+    }
+
+    fn given(tasks: &mut mpsc::Receiver<Lease>) -> Vec<u64> {
+        std::iter::from_fn(|| tasks.try_recv().ok()).map(|lease| lease.visit.count()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_stays_with_its_worker_and_others_go_to_whoever_has_room() {
+        let (crew, _) = crew(100);
+        let (_, mut a) = worker(&crew, 2);
+        let (_, mut b) = worker(&crew, 3);
+        assert_eq!(crew.slots.available_permits(), 5);
+        for (count, host) in ["x", "y", "z", "x", "x", "y"].into_iter().enumerate() {
+            crew.dispatch(lease(host, count as u64)).unwrap();
+        }
+        let (a, b) = (given(&mut a), given(&mut b));
+        for host in [vec![0, 3, 4], vec![1, 5], vec![2]] {
+            let at_a = host.iter().filter(|count| a.contains(count)).count();
+            assert!(at_a == 0 || at_a == host.len(), "{host:?} is split: {a:?} and {b:?}");
+        }
+        assert_eq!(a.len() + b.len(), 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_is_silent_loses_its_visits_and_its_places() {
+        let (crew, _) = crew(100);
+        let (session, mut tasks) = worker(&crew, 4);
+        crew.dispatch(lease("x", 1)).unwrap();
+        assert_eq!(given(&mut tasks), [1]);
+        let visit = VisitId::new(ShardId(0), 1);
+        tokio::time::advance(LEASE - Duration::from_secs(1)).await;
+        assert_eq!(crew.heartbeat(session, &[visit]), Ok(Vec::new()));
+        tokio::time::advance(LEASE - Duration::from_secs(1)).await;
+        crew.expire(crew.clock.now());
+        assert!(crew.lease(session, visit).is_some(), "the heartbeat has renewed it");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        crew.expire(crew.clock.now());
+        assert!(crew.lease(session, visit).is_none());
+        assert_eq!(crew.heartbeat(session, &[visit]), Err(Gone));
+        assert_eq!(crew.report(session, Vec::new()).await, Ok(Vec::new()));
+        let late = Report::void(visit, crew.clock.now());
+        assert_eq!(crew.report(session, vec![late]).await, Err(Gone));
+        assert_eq!(crew.known(&[visit]).await, Ok(vec![Verdict::Stale]));
+        tokio::task::yield_now().await;
+        assert_eq!(crew.slots.available_permits(), 0);
+        assert!(crew.dispatch(lease("x", 2)).is_err(), "nobody is there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_drains_gets_nothing_new_and_may_report() {
+        let (crew, _) = crew(100);
+        let (session, mut tasks) = worker(&crew, 4);
+        crew.dispatch(lease("x", 1)).unwrap();
+        crew.drain(session).unwrap();
+        assert_eq!(given(&mut tasks), [1]);
+        assert!(tasks.recv().await.is_none(), "its stream ends");
+        assert!(crew.dispatch(lease("y", 2)).is_err());
+        crew.expire(crew.clock.now());
+        assert!(crew.lease(session, VisitId::new(ShardId(0), 1)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_committed_before_is_kept_when_it_is_reported_again() {
+        let (crew, ledger) = crew(100);
+        let (session, _tasks) = worker(&crew, 4);
+        let visit = VisitId::new(ShardId(0), 7);
+        let line = VisitLine {
+            seq: 1,
+            visit,
+            url: CrawlUrl::parse("http://x/").unwrap(),
+            at: Timestamp::ZERO,
+            status: 200,
+            content_type: None,
+            digest: None,
+            warc: None,
+        };
+        ledger.sink(ShardId(0)).feed(&[line]).unwrap();
+        let again = Report::void(visit, crew.clock.now());
+        assert_eq!(crew.report(session, vec![again]).await, Ok(vec![Verdict::Kept]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_visit_on_its_way_into_the_store_is_waited_for() {
+        let (crew, _) = crew(100);
+        let visit = VisitId::new(ShardId(0), 7);
+        crew.state().waiting.insert(visit, Vec::new());
+        let asked = tokio::spawn({
+            let crew = Arc::clone(&crew);
+            async move { crew.known(&[visit]).await }
+        });
+        tokio::task::yield_now().await;
+        crew.state().answer(visit, Verdict::Kept);
+        assert_eq!(asked.await.unwrap(), Ok(vec![Verdict::Kept]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_no_more_places_than_the_crawl_allows() {
+        let (crew, _) = crew(5);
+        assert_eq!(crew.join("a", 3).unwrap().capacity, 3);
+        assert_eq!(crew.join("b", 3).unwrap().capacity, 2);
+        assert_eq!(crew.join("c", 1), Err(Full));
+        assert_eq!(crew.size(), (2, 5));
     }
 }

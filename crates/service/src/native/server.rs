@@ -123,7 +123,8 @@ impl Frontier for Service {
         let visits = request.into_inner().visits;
         bounded(visits.len())?;
         let visits: Vec<VisitId> = visits.into_iter().map(VisitId).collect();
-        Ok(Response::new(translate::verdicts_told(&self.crew.known(&visits))))
+        let verdicts = self.crew.known(&visits).await.map_err(closing)?;
+        Ok(Response::new(translate::verdicts_told(&verdicts)))
     }
 
     async fn inject(
@@ -159,6 +160,11 @@ fn bounded(items: usize) -> Result<(), Status> {
 
 fn gone(gone: Gone) -> Status {
     Status::not_found(gone.to_string())
+}
+
+/// Whoever asks this needs no session: it is to ask again.
+fn closing(_: Gone) -> Status {
+    Status::unavailable("the frontier is closing")
 }
 
 fn full(full: Full) -> Status {
