@@ -64,6 +64,12 @@ pub enum LinkError {
     Refused(String),
 }
 
+impl From<LinkError> for EngineError {
+    fn from(error: LinkError) -> Self {
+        Self::Setting(error.to_string())
+    }
+}
+
 /// How an outpost is told to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Wish {
@@ -145,38 +151,41 @@ impl Outpost {
 
     /// Joins, however long it takes; none if we are told to end before.
     async fn join(&mut self) -> Result<Option<Membership>, EngineError> {
-        let (link, capacity) = (Arc::clone(&self.link), self.capacity);
-        self.persist("join", || link.join(capacity)).await
+        let (link, capacity) = (&self.link, self.capacity);
+        Ok(persist(&mut self.wish, "join", || link.join(capacity)).await?)
     }
 
     async fn ask_until_known(
         &mut self,
         visits: &[VisitId],
     ) -> Result<Option<Vec<Verdict>>, EngineError> {
-        let link = Arc::clone(&self.link);
-        self.persist("settle", || link.known(visits)).await
+        let link = &self.link;
+        Ok(persist(&mut self.wish, "settle", || link.known(visits)).await?)
     }
+}
 
-    /// Asks again while the frontier is away, unless we are told to end.
-    async fn persist<T, F: Future<Output = Result<T, LinkError>>>(
-        &mut self,
-        what: &str,
-        mut ask: impl FnMut() -> F,
-    ) -> Result<Option<T>, EngineError> {
-        let mut backoff = BACKOFF_MIN;
-        loop {
-            match ask().await {
-                Ok(answer) => return Ok(Some(answer)),
-                Err(LinkError::Refused(why)) => return Err(EngineError::Setting(why)),
-                Err(error) => tracing::warn!(%error, what, "frontier is away, asking again"),
-            }
-            if *self.wish.borrow() > Wish::Work {
-                return Ok(None);
-            }
-            tokio::select! {
-                () = tokio::time::sleep(backoff) => backoff = (backoff * 2).min(BACKOFF_MAX),
-                changed = self.wish.changed() => if changed.is_err() { return Ok(None) },
-            }
+/// Asks again while the frontier is away; none if we are told to end meanwhile.
+///
+/// # Errors
+/// [`LinkError::Refused`].
+pub async fn persist<T, F: Future<Output = Result<T, LinkError>>>(
+    wish: &mut watch::Receiver<Wish>,
+    what: &str,
+    mut ask: impl FnMut() -> F,
+) -> Result<Option<T>, LinkError> {
+    let mut backoff = BACKOFF_MIN;
+    loop {
+        match ask().await {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(error @ LinkError::Refused(_)) => return Err(error),
+            Err(error) => tracing::warn!(%error, what, "frontier is away, asking again"),
+        }
+        if *wish.borrow() > Wish::Work {
+            return Ok(None);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff) => backoff = (backoff * 2).min(BACKOFF_MAX),
+            changed = wish.changed() => if changed.is_err() { return Ok(None) },
         }
     }
 }

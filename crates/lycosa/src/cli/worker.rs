@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use anyhow::Context as _;
 use clap::Args;
 use engine::roles::crew::Membership;
-use engine::roles::outpost::{Left, Link as _, LinkError, Outpost, Wish};
+use engine::roles::outpost::{self, Left, Link as _, Outpost, Wish};
 use engine::{Ctx, Events, Pool, RobotsBook, SteadyClock};
 use frontier::{Addresses, CrawlSettings, Scope, ScopeKind};
 use service::native::client::{Address, RemoteFrontier};
@@ -148,9 +148,10 @@ impl Place {
     ) -> Result<Left, Fail> {
         let clock = SteadyClock::start(Timestamp::ZERO);
         let link = Arc::new(self.link(settings, clock)?);
-        let Some(membership) = self.join(&link, &mut wish).await? else {
-            return Ok(Left::Drained);
-        };
+        // One that is not there yet is waited for.
+        let joined = outpost::persist(&mut wish, "join", || link.join(self.capacity)).await;
+        let joined = joined.map_err(|error| Fail::failure(format!("{}: {error}", self.url)))?;
+        let Some(membership) = joined else { return Ok(Left::Drained) };
         // Whoever would print it is gone only when we end.
         let _ = ready.send((self.url.clone(), membership.capacity)).await;
         drop(ready);
@@ -172,38 +173,7 @@ impl Place {
             ))
         })
     }
-
-    /// The first session. A frontier that is not there yet is waited for.
-    async fn join(
-        &self,
-        link: &RemoteFrontier,
-        wish: &mut watch::Receiver<Wish>,
-    ) -> Result<Option<Membership>, Fail> {
-        let mut backoff = BACKOFF_MIN;
-        loop {
-            match link.join(self.capacity).await {
-                Ok(membership) => return Ok(Some(membership)),
-                Err(LinkError::Refused(why)) => {
-                    return Err(Fail::failure(format!("{}: {why}", self.url)));
-                }
-                Err(error) => {
-                    tracing::warn!(frontier = self.url, %error, "frontier is away, asking again");
-                }
-            }
-            if *wish.borrow() > Wish::Work {
-                return Ok(None);
-            }
-            tokio::select! {
-                () = tokio::time::sleep(backoff) => backoff = (backoff * 2).min(BACKOFF_MAX),
-                _ = wish.changed() => {}
-            }
-        }
-    }
 }
-
-/// How soon a frontier that does not answer is asked again, at first and at most.
-const BACKOFF_MIN: std::time::Duration = std::time::Duration::from_millis(250);
-const BACKOFF_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 fn read(path: &Path) -> Result<Vec<u8>, Fail> {
     std::fs::read(path)
