@@ -93,12 +93,18 @@ impl Site {
         let port = free.local_addr().expect("it is bound").port();
         drop(free);
         let fixture = Fixture::parse(&text.replace("PORT", &port.to_string()));
-        Self::start(Source::Fixture(fixture.expect("the fixture is right")), port)
+        Self::start(Source::Fixture(fixture.expect("the fixture is right")), port, false)
+    }
+
+    /// A web over TLS, in HTTP/2 or not.
+    pub fn secret(text: &str, http2: bool) -> Self {
+        let fixture = Fixture::parse(text).expect("the fixture is right");
+        Self::start(Source::Fixture(fixture), 0, http2)
     }
 
     /// A world, on free ports.
     pub fn world(spec: &WorldSpec) -> Self {
-        Self::start(Source::World(spec.clone()), 0)
+        Self::start(Source::World(spec.clone()), 0, false)
     }
 
     /// The same world as it is served here, to ask for the truth.
@@ -107,7 +113,7 @@ impl Site {
         World::new(spec.clone().with_ports(http, https, closed))
     }
 
-    fn start(source: Source, http_port: u16) -> Self {
+    fn start(source: Source, http_port: u16, http2: bool) -> Self {
         let folder = tempfile::tempdir().expect("there is room");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -119,6 +125,7 @@ impl Site {
             http_port,
             ca_dir: Some(folder.path().to_owned()),
             journal_in_memory: true,
+            http2,
             ..ServeOptions::default()
         };
         let running = runtime.block_on(simweb::serve::start(options)).expect("it serves");
@@ -171,6 +178,12 @@ impl Site {
     /// What the server saw, in the order of arrival.
     pub fn journal(&self) -> Vec<Entry> {
         self.live_journal().entries()
+    }
+
+    /// Full TLS handshakes, and resumed ones.
+    pub fn handshakes(&self) -> (u64, u64) {
+        let handshakes = self.running.as_ref().expect("it runs").handshakes();
+        (handshakes.full(), handshakes.resumed())
     }
 
     pub fn live_journal(&self) -> &Journal {

@@ -11,6 +11,7 @@ mod frontier;
 mod judge;
 mod kills;
 mod neighbours;
+mod protocols;
 mod tool;
 mod tool_prints;
 mod workers;
