@@ -171,7 +171,7 @@ mod tests {
             at: Timestamp::from_secs(n),
             status: 200,
             content_type: None,
-            digest: None,
+            digest: Some([7; 20]),
             response: 0..bytes.len(),
             bytes,
         }
