@@ -34,10 +34,11 @@ Disallow: /secret
 /// Path, status and digest of every answer that is indexed.
 fn kept(site: &Site) -> BTreeSet<(String, String, String)> {
     let mut kept = BTreeSet::new();
-    for file in std::fs::read_dir(site.dir().join("indexes")).unwrap() {
-        for line in std::fs::read_to_string(file.unwrap().path()).unwrap().lines() {
-            let (_, json) = line.split_once('{').unwrap();
-            let entry: Value = serde_json::from_str(&format!("{{{json}")).unwrap();
+    for file in std::fs::read_dir(site.dir().join("indexes")).expect("there are indexes") {
+        let file = file.expect("they can be listed").path();
+        for line in std::fs::read_to_string(file).expect("they are text").lines() {
+            let (_, json) = line.split_once('{').expect("a line has JSON");
+            let entry: Value = serde_json::from_str(&format!("{{{json}")).expect("it is JSON");
             let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
             let url = text("url").replace(&site.ready.https.to_string(), "PORT");
             kept.insert((url, text("status"), text("digest")));
