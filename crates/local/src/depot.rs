@@ -137,10 +137,6 @@ impl Depot for FolderDepot {
         side::remove(&self.folder, UNSETTLED)
     }
 
-    fn bytes_written(&self) -> u64 {
-        self.archive.bytes_written()
-    }
-
     fn close(&mut self) -> PortResult<()> {
         self.index.close()?;
         self.archive.sync()

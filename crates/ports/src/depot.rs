@@ -42,9 +42,6 @@ pub trait Depot: Send {
     /// others nowhere.
     fn settle(&mut self, committed: &[bool], now: Timestamp) -> PortResult<()>;
 
-    /// Bytes in all archive files.
-    fn bytes_written(&self) -> u64;
-
     /// The work ends for now: what is buffered becomes durable.
     fn close(&mut self) -> PortResult<()>;
 }

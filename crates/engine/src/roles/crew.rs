@@ -437,12 +437,6 @@ impl Crew {
         }
     }
 
-    /// How many workers there are, and their places.
-    pub fn size(&self) -> (usize, usize) {
-        let state = self.state();
-        (state.members.len(), state.members.values().map(|member| member.capacity).sum())
-    }
-
     /// Its places are nobody's: those that are held come back one by one, and go as well.
     fn give_up_places(&self, member: &mut Member) {
         if !std::mem::replace(&mut member.counted, false) {
@@ -660,6 +654,5 @@ mod tests {
         assert_eq!(crew.join("a", 3).unwrap().capacity, 3);
         assert_eq!(crew.join("b", 3).unwrap().capacity, 2);
         assert_eq!(crew.join("c", 1), Err(Full));
-        assert_eq!(crew.size(), (2, 5));
     }
 }
