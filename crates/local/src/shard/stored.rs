@@ -209,8 +209,9 @@ fn broken(what: &str) -> PortError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use expect_test::expect;
     use types::outcome::Answer;
-    use types::record::Retirement;
+    use types::record::{Retirement, Validators};
     use types::{Fault, Refusal, WarcRef};
 
     fn record(url: &str, found: Discovery) -> Record {
@@ -279,6 +280,85 @@ mod tests {
     fn a_url_that_was_only_found_takes_eight_bytes_and_its_path() {
         let record = &records()[0];
         assert_eq!(written(record).len(), 8 + record.url.path_and_query().len());
+    }
+
+    /// A page as most are: visited once, with what servers usually say of it.
+    fn visited() -> Record {
+        let answer = Answer {
+            status: 200,
+            content_type: Some("text/html".into()),
+            body_bytes: 48_213,
+            took_ms: 187,
+            digest: Some([7; 20]),
+            validators: Validators {
+                etag: Some("\"5f3c-61d2a4b8e9c40\"".into()),
+                last_modified: Some("Tue, 12 May 2026 08:14:31 GMT".into()),
+            },
+            title: Some("Opening hours and prices | Municipal Swimming Pool".into()),
+            links: 131,
+            ..Answer::default()
+        };
+        let last = LastVisit {
+            at: Timestamp::from_micros(1_800_000_000_123_456),
+            answer,
+            moved_to: None,
+            target_refused: None,
+            warc: Some(WarcRef { file: 17, offset: 734_003_200, length: 9_411 }),
+        };
+        let last = Some(Box::new(last));
+        let record = record("https://www.example.org/visit/prices.html?lang=en", found());
+        Record { state: State::Parsed, fetch_count: 1, last, ..record }
+    }
+
+    /// The table of docs/decisions/2026-11-17-what-a-row-holds.md.
+    #[test]
+    fn what_each_field_of_a_visited_row_takes() {
+        type Without = fn(&mut Record);
+        fn answer(record: &mut Record) -> &mut Answer {
+            &mut record.last.as_mut().unwrap().answer
+        }
+        let fields: [(&str, Without); 9] = [
+            ("content type", |record| answer(record).content_type = None),
+            ("body_bytes", |record| answer(record).body_bytes = 0),
+            ("took_ms", |record| answer(record).took_ms = 0),
+            ("digest", |record| answer(record).digest = None),
+            ("ETag", |record| answer(record).validators.etag = None),
+            ("Last-Modified", |record| answer(record).validators.last_modified = None),
+            ("title", |record| answer(record).title = None),
+            ("links", |record| answer(record).links = 0),
+            ("place in the archive", |record| record.last.as_mut().unwrap().warc = None),
+        ];
+        let whole = written(&visited()).len();
+        let mut table = format!("{whole} all\n");
+        let mut named = 0;
+        for (name, without) in fields {
+            let mut record = visited();
+            without(&mut record);
+            let bytes = whole - written(&record).len();
+            named += bytes;
+            table += &format!("{bytes:>3} {name}\n");
+        }
+        let head = 8 + 1 + visited().url.path_and_query().len();
+        table += &format!("{head:>3} how it was found, and its path\n");
+        table += &format!(
+            "{:>3} state, counts, time, and a byte for what is not there\n",
+            whole - named - head
+        );
+        expect![[r#"
+            210 all
+             10 content type
+              2 body_bytes
+              1 took_ms
+             20 digest
+             21 ETag
+             30 Last-Modified
+             51 title
+              1 links
+              8 place in the archive
+             35 how it was found, and its path
+             31 state, counts, time, and a byte for what is not there
+        "#]]
+        .assert_eq(&table);
     }
 
     #[test]
