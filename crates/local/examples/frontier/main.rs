@@ -32,9 +32,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Visits in one commit.
 const VISITS: usize = 64;
-/// Hosts that are woken together, and how much of their queues is read at once.
-const WAKING: usize = 256;
-const NEAR: usize = 16;
+/// Hosts that are woken together, and how much of their queues is read at once: as much as the
+/// frontier reads while it has some thousand hosts at work.
+const WAKING: usize = 64;
+const NEAR: usize = 64;
 const POLICY: RetryPolicy =
     RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
 

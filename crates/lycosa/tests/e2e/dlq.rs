@@ -23,9 +23,20 @@ fn asked(site: &Site, path: &str) -> usize {
 
 #[test]
 fn they_are_listed_retried_and_dropped() {
+    listed_retried_and_dropped("fjall");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn they_are_listed_retried_and_dropped_on_rocksdb() {
+    listed_retried_and_dropped("rocksdb");
+}
+
+fn listed_retried_and_dropped(engine: &str) {
     let site = Site::fixture(SITE);
     let home = site.url("a.test", "/");
-    site.crawl(&[&home, "--scope", "any", "-s", NO_BACKOFF]).exits(0);
+    let engine = format!("store.engine={engine}");
+    site.crawl(&[&home, "--scope", "any", "-s", NO_BACKOFF, "-s", &engine]).exits(0);
     let one = site.url("a.test", "/bad/1");
 
     let listed = site.run(&["dlq", "crawl", "list"]).exits(0);

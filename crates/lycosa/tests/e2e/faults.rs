@@ -54,16 +54,17 @@ fn library(folder: &Path) -> PathBuf {
 struct Sweep {
     site: Site,
     library: PathBuf,
+    engine: &'static str,
 }
 
 /// Crawls under way at a time, each with a web of its own.
 const AT_ONCE: usize = 8;
 
 impl Sweep {
-    fn new() -> Self {
+    fn new(engine: &'static str) -> Self {
         let site = Site::world(&spec());
         let library = library(site.path());
-        Self { site, library }
+        Self { site, library, engine }
     }
 
     fn command(&self, name: &str) -> Command {
@@ -74,6 +75,7 @@ impl Sweep {
         command.args(["-s", "crawl.patience=15s", "-s", "archive.file_bytes_max=100KB"]);
         // Often, so that it is met: the filter's file is written every few pages.
         command.args(["-s", "store.checkpoint_urls=10"]);
+        command.args(["-s", &format!("store.engine={}", self.engine)]);
         command
     }
 
@@ -126,7 +128,17 @@ impl Sweep {
 
 #[test]
 fn a_disk_that_fails_at_any_call_costs_nothing_but_time() {
-    let (ran, calls) = Sweep::new().broken("crawl-none", FAULTS[0], 0);
+    sweep("fjall");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_disk_that_fails_at_any_call_of_rocksdb_costs_nothing_but_time() {
+    sweep("rocksdb");
+}
+
+fn sweep(engine: &'static str) {
+    let (ran, calls) = Sweep::new(engine).broken("crawl-none", FAULTS[0], 0);
     ran.exits(0);
     assert!(calls > 100, "only {calls} calls: the library does not see them");
     let points = number("LYCOSA_FAULTS", 40).min(calls * FAULTS.len() as u64);
@@ -136,7 +148,7 @@ fn a_disk_that_fails_at_any_call_costs_nothing_but_time() {
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                let sweep = Sweep::new();
+                let sweep = Sweep::new(engine);
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     if n >= points {
@@ -152,5 +164,5 @@ fn a_disk_that_fails_at_any_call_costs_nothing_but_time() {
         }
     });
     let codes = codes.into_inner().expect("no panic while locked");
-    println!("{points} points of {calls} calls; exit codes: {codes:?}");
+    println!("{engine}: {points} points of {calls} calls; exit codes: {codes:?}");
 }
