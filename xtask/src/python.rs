@@ -65,8 +65,7 @@ fn has_libclang(folder: &str) -> bool {
     let mut open = vec![(PathBuf::from(folder), 0)];
     while let Some((folder, depth)) = open.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            if name.to_string_lossy().starts_with("libclang") {
+            if is_libclang(&entry.file_name().to_string_lossy()) {
                 return true;
             }
             if depth < 2 && entry.path().is_dir() {
@@ -75,6 +74,14 @@ fn has_libclang(folder: &str) -> bool {
         }
     }
     false
+}
+
+/// `libclang.so.1`, `libclang-14.so`; a machine may well have only `libclang-cpp.so`, which is
+/// another library.
+fn is_libclang(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("libclang") else { return false };
+    let version = rest.strip_prefix('-').unwrap_or_default();
+    rest.starts_with(".so") || version.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Installs packages of the system, or says how.
@@ -93,4 +100,19 @@ fn install(packages: &[&str]) -> Result<()> {
     apt.env("DEBIAN_FRONTEND", "noninteractive");
     apt.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
     repo::run(&mut apt).with_context(|| format!("by hand: {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libclang_is_not_taken_for_granted_because_its_neighbour_is_there() {
+        for name in ["libclang.so", "libclang.so.1", "libclang-14.so.1", "libclang-14.0.6.so"] {
+            assert!(is_libclang(name), "{name}");
+        }
+        for name in ["libclang-cpp.so.14", "libclang_rt.asan.a", "libc.so", "libclangAST.a"] {
+            assert!(!is_libclang(name), "{name}");
+        }
+    }
 }
