@@ -126,7 +126,7 @@ async fn robots_txt(
 }
 
 /// What an answer to a robots.txt request means, and its status if there was one.
-fn robots_step(
+pub(crate) fn robots_step(
     exchange: &Exchange,
     outcome: &Outcome,
     errand: &RobotsErrand,
