@@ -213,6 +213,7 @@ mod tests {
             address: Some("192.0.2.1".parse().unwrap()),
             granted_at: NOW,
             not_before: NOW,
+            pause: Duration::ZERO,
         }
     }
 

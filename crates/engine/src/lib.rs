@@ -18,15 +18,15 @@ pub mod report;
 pub mod robots_book;
 pub mod roles;
 pub mod stages;
+mod steering;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use frontier::{Addresses, Frontier, FrontierOptions, Scope, Sizes};
 use ports::shard_store::{
-    Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, StoreCopy, Tally,
+    Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, Tally,
 };
 use ports::{Claims, Clock, Fetcher, PortError, PortResult, Resolver, ShardStore};
 use thiserror::Error;
@@ -47,9 +47,10 @@ pub use robots_book::{RobotsBook, RobotsSettings};
 use roles::crew::Crew;
 pub use roles::frontier::Reviser;
 pub use roles::frontier::SKIPPED;
-use roles::frontier::{Note, Owner, OwnerParts, Revision, Standing};
+use roles::frontier::{Note, Owner, OwnerParts, Standing};
 use stages::store::ARCHIVE_BYTES;
 pub use stages::store::Books;
+pub use steering::{Injected, Steering};
 
 /// What can go wrong on our side.
 #[derive(Debug, Error)]
@@ -271,85 +272,6 @@ pub struct Ended {
     pub ending: Ending,
     /// By shard; closed, but they can still be read.
     pub books: Vec<Books>,
-}
-
-/// How others steer a run.
-#[derive(Debug, Clone)]
-pub struct Steering {
-    control: mpsc::Sender<Ending>,
-    owners: Vec<mpsc::Sender<Note>>,
-    letters: LettersKept,
-    pub ctx: Arc<Ctx>,
-    pub limits: Arc<Limits>,
-}
-
-impl Steering {
-    /// Asks the run to end for this reason; [`Ending::Abandoned`] ends it at once.
-    pub async fn stop(&self, ending: Ending) {
-        // A run that is over needs no telling.
-        let _ = self.control.send(ending).await;
-    }
-
-    /// Begins a copy of every shard's store, each in a folder of its own. Together they are one
-    /// moment of the crawl. None if it is about to end.
-    pub async fn copy(
-        &self,
-        folder: impl Fn(usize) -> PathBuf,
-    ) -> Option<Vec<PortResult<StoreCopy>>> {
-        // A letter that its sender has forgotten must be in the copy of its receiver, whichever is
-        // made first: so none is forgotten meanwhile.
-        let _kept = self.letters.keep();
-        let mut copies = Vec::new();
-        for (shard, keeper) in self.ctx.keepers.iter().enumerate() {
-            let folder = folder(shard);
-            copies.push(keeper.ask(move |books| books.store.copy(&folder)).await?);
-        }
-        Some(copies)
-    }
-
-    /// URLs from outside while the crawl goes on, as seeds. Answers when they are in the store; false
-    /// if the crawl is about to end.
-    pub async fn seed(&self, seeds: &[CrawlUrl]) -> bool {
-        let mut sets = vec![FoundSet::default(); self.owners.len()];
-        {
-            let mut scope = self.ctx.scope.write().expect("no panic while locked");
-            for url in seeds {
-                scope.add_seed(url);
-                let band = frontier::priority::band_of_depth(0);
-                let found =
-                    Found { url: url.as_str(), id: url.id(), depth: 0, hops: 0, band, seed: true };
-                let shard = url.site().shard(self.ctx.options.shards);
-                sets[usize::from(shard.0)].push(found);
-            }
-        }
-        let mut waits = Vec::new();
-        for (owner, links) in self.owners.iter().zip(sets).filter(|(_, links)| !links.is_empty()) {
-            let (taken, told) = oneshot::channel();
-            if owner.send(Note::Offer { links, taken }).await.is_err() {
-                return false;
-            }
-            waits.push(told);
-        }
-        for told in waits {
-            if told.await.is_err() {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Changes records while the crawl goes on; see [`ports::ShardStore::revise`]. `judge` is made
-    /// once for each shard. Answers how many were changed; none if the crawl is about to end, or has
-    /// many such wishes waiting.
-    pub async fn revise(&self, judge: impl Fn() -> Reviser) -> Option<u64> {
-        let mut changed = 0;
-        for owner in &self.owners {
-            let (tell, told) = oneshot::channel();
-            owner.send(Note::Revise(Revision::new(judge(), tell))).await.ok()?;
-            changed += told.await.ok()?;
-        }
-        Some(changed)
-    }
 }
 
 /// A crawl, ready to run.

@@ -12,7 +12,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
@@ -23,13 +22,14 @@ use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
 
 use crate::ctx::Ctx;
 use crate::report::{Done, Report, RobotsStep};
+use crate::roles::worker::Departure;
 use crate::stages::gate::{self, Gate};
 use crate::stages::read::{ReadVisit, Visited};
 use crate::stages::{fetch, read};
 
-pub async fn visit(ctx: &Arc<Ctx>, lease: Lease, sent: &AtomicBool) -> Report {
+pub async fn visit(ctx: &Arc<Ctx>, lease: Lease, departure: &Departure) -> Report {
     match admit(ctx, &lease).await {
-        Ok(address) => make(ctx, &lease, address, sent).await,
+        Ok(address) => make(ctx, &lease, address, departure).await,
         Err(report) => *report,
     }
 }
@@ -56,10 +56,10 @@ pub async fn admit(ctx: &Ctx, lease: &Lease) -> Result<IpAddr, Box<Report>> {
 }
 
 /// The second half, here or in another process: one request, and what is read from its answer.
-pub async fn make(ctx: &Arc<Ctx>, lease: &Lease, address: IpAddr, sent: &AtomicBool) -> Report {
+pub async fn make(ctx: &Arc<Ctx>, lease: &Lease, address: IpAddr, departure: &Departure) -> Report {
     match lease.errand.clone() {
-        Errand::Page(task) => page(ctx, lease, task, address, sent).await,
-        Errand::Robots(errand) => robots_txt(ctx, lease, errand, address, sent).await,
+        Errand::Page(task) => page(ctx, lease, task, address, departure).await,
+        Errand::Robots(errand) => robots_txt(ctx, lease, errand, address, departure).await,
         Errand::Refuse(task, refusal) => Report::refused(lease, task, refusal),
     }
 }
@@ -69,12 +69,12 @@ async fn page(
     lease: &Lease,
     task: Task,
     address: IpAddr,
-    sent: &AtomicBool,
+    departure: &Departure,
 ) -> Report {
     let url = task.record.url.clone();
     let request = fetch::page_request(&task.record, address);
     let conditional = request.validators != Validators::default();
-    let exchange = fetch::fetch(ctx, lease.visit, request, sent).await;
+    let exchange = fetch::fetch(ctx, lease.visit, request, departure).await;
 
     let outcome = fetch::judge(&exchange, &url, &ctx.canon, conditional);
     let touch = fetch::touch(&exchange, &outcome, true);
@@ -95,7 +95,7 @@ async fn robots_txt(
     lease: &Lease,
     errand: RobotsErrand,
     address: IpAddr,
-    sent: &AtomicBool,
+    departure: &Departure,
 ) -> Report {
     let request = Request {
         url: errand.url.clone(),
@@ -103,7 +103,7 @@ async fn robots_txt(
         purpose: Purpose::Robots,
         validators: Validators::default(),
     };
-    let exchange = fetch::fetch(ctx, lease.visit, request, sent).await;
+    let exchange = fetch::fetch(ctx, lease.visit, request, departure).await;
     failpoint("robots_fetch");
     let outcome = fetch::judge(&exchange, &errand.url, &ctx.canon, false);
     let touch = fetch::touch(&exchange, &outcome, false);
@@ -126,7 +126,7 @@ async fn robots_txt(
 }
 
 /// What an answer to a robots.txt request means, and its status if there was one.
-fn robots_step(
+pub(crate) fn robots_step(
     exchange: &Exchange,
     outcome: &Outcome,
     errand: &RobotsErrand,

@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use types::{CrawlUrl, HostState, QueueKey, Refusal, Site, Task, Timestamp};
+use types::{CrawlUrl, HostRule, HostState, QueueKey, Refusal, Site, Task, Timestamp};
 
 use crate::back::Back;
+use crate::host;
 use crate::lease::{Place, RobotsErrand};
+use crate::politeness::Politeness;
 use crate::robots::{RobotsMark, RobotsMarks};
 use crate::suspects::Suspects;
 
@@ -19,6 +21,7 @@ use crate::suspects::Suspects;
 pub(crate) struct Host {
     pub(crate) site: Site,
     pub(crate) state: HostState,
+    pub(crate) rule: HostRule,
     pub(crate) back: Back,
     pub(crate) phase: Phase,
     pub(crate) place: Option<Place>,
@@ -90,6 +93,19 @@ impl Host {
     /// What the store knows of it is all there is to know.
     pub(crate) fn is_stored(&self) -> bool {
         self.uncommitted == 0 && self.back.is_settled() && self.errands.is_empty()
+    }
+
+    /// The pause that was asked for, by the host's robots.txt or by whoever runs the crawl.
+    pub(crate) fn delay_asked(&self) -> Option<Duration> {
+        self.robots.crawl_delay().max(self.rule.delay())
+    }
+
+    /// A longer pause that was asked for holds at once, also for the one that has begun.
+    pub(crate) fn lengthen_pause(&mut self, policy: &Politeness) {
+        if self.state.last_end > Timestamp::ZERO {
+            let pause = host::pause(&self.state, policy, self.delay_asked());
+            self.state.not_before = self.state.not_before.max(self.state.last_end + pause);
+        }
     }
 
     /// What comes first: errands and pages in turn; of the pages the first whose robots.txt is

@@ -10,7 +10,7 @@ use types::{HostKey, Origin, Timestamp};
 
 use crate::active::Phase;
 use crate::robots::RobotsMark;
-use crate::{Frontier, RobotsErrand, host};
+use crate::{Frontier, RobotsErrand};
 
 /// Hosts that are not active and have errands, at most.
 const ERRAND_HOSTS_MAX: usize = 10_000;
@@ -71,12 +71,7 @@ impl Frontier {
             host.rewind_at = Some(now);
         }
         host.robots.set(origin, mark);
-        if host.state.last_end > Timestamp::ZERO {
-            // The delay it asks for holds from now on, also for the pause that has begun.
-            let crawl_delay = host.robots.crawl_delay();
-            let pause = host::pause(&host.state, &self.options.politeness, crawl_delay);
-            host.state.not_before = host.state.not_before.max(host.state.last_end + pause);
-        }
+        host.lengthen_pause(&self.options.politeness);
         if matches!(host.phase, Phase::Scheduled { .. } | Phase::Idle) && !host.back.is_exhausted()
         {
             let at = host.state.not_before.max(now);

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use types::{
-    CrawlUrl, Fault, HostKey, HostState, Origin, QueueKey, Refusal, ShardId, Site, SiteState, Task,
-    Timestamp, VisitId,
+    CrawlUrl, Fault, HostKey, HostRule, HostState, Origin, QueueKey, Refusal, ShardId, Site,
+    SiteState, Task, Timestamp, VisitId,
 };
 
 use crate::politeness::Politeness;
@@ -110,6 +110,7 @@ pub struct Refill {
 #[derive(Debug, Clone, Default)]
 pub struct Wake {
     pub state: HostState,
+    pub rule: HostRule,
     pub site: SiteState,
     pub robots: Vec<(Origin, RobotsMark)>,
 }
@@ -141,6 +142,8 @@ pub struct Lease {
     pub granted_at: Timestamp,
     /// The request leaves then, or later: host and address have had their pauses.
     pub not_before: Timestamp,
+    /// The least pause that the host gets afterwards, as far as is known before its answer.
+    pub pause: Duration,
 }
 
 #[derive(Debug, Clone)]

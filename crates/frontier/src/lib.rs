@@ -25,6 +25,7 @@ mod errands;
 mod front;
 pub mod host;
 mod lease;
+mod pauses;
 pub mod politeness;
 pub mod priority;
 pub mod queues;
@@ -39,7 +40,9 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use foldhash::fast::FixedState;
-use types::{Fault, HostKey, HostState, Site, SiteState, Task, Timestamp, UrlId, VisitId};
+use types::{
+    Fault, HostKey, HostRule, HostState, Site, SiteState, Task, Timestamp, UrlId, VisitId,
+};
 
 use active::{Host, Phase, Pick, PlaceNow};
 use back::Back;
@@ -174,17 +177,14 @@ impl Frontier {
         host.back.refilled(tasks, more);
         if let Some(wake) = wake {
             host.state = wake.state;
+            host.rule = wake.rule;
             host.robots = RobotsMarks::new(wake.robots);
             // The clock may stand before what the state says of the future only by what it asks
             // the host to wait; what lies beyond all reason is a clock that was set back.
             host.state.last_end = host.state.last_end.min(now);
-            let pause =
-                host::pause(&host.state, &self.options.politeness, host.robots.crawl_delay());
-            if host.state.last_end > Timestamp::ZERO {
-                // Its Crawl-delay may have become known after its state was written.
-                let rested = host.state.last_end + pause;
-                host.state.not_before = host.state.not_before.max(rested);
-            }
+            // Its Crawl-delay, or a rule, may have become known after its state was written.
+            host.lengthen_pause(&self.options.politeness);
+            let pause = host::pause(&host.state, &self.options.politeness, host.delay_asked());
             if let Some(opened) = opened_at {
                 // Whether the last process had sent something after its last commit nobody
                 // knows: every host gets its full pause from the opening.
@@ -239,7 +239,7 @@ impl Frontier {
                 retry_after: None,
                 page: false,
             };
-            let crawl_delay = host.robots.crawl_delay();
+            let crawl_delay = host.delay_asked();
             host::learn(&mut host.state, &touch, &self.options.politeness, crawl_delay);
             changed = Some(host.state.clone());
         } else {
@@ -301,7 +301,7 @@ impl Frontier {
         host.uncommitted += 1;
         let was_parked = host.state.parked;
         let last_end = Some(host.state.last_end).filter(|at| *at > Timestamp::ZERO);
-        let crawl_delay = host.robots.crawl_delay();
+        let crawl_delay = host.delay_asked();
         host::learn(&mut host.state, touch, &self.options.politeness, crawl_delay);
         if matches!(touch, Touch::Faulted { fault: Fault::Connect(_) | Fault::Timeout(_), .. }) {
             host.address_turn = host.address_turn.wrapping_add(1);
@@ -361,35 +361,9 @@ impl Frontier {
         self.leases.get(&visit).map(|held| &held.lease)
     }
 
-    /// Nobody goes to the host before `until`: another crawl has a word in it.
-    pub fn put_off(&mut self, now: Timestamp, host_key: &HostKey, until: Timestamp) {
-        let Some(host) = self.hosts.get_mut(host_key) else { return };
-        host.state.not_before = host.state.not_before.max(until);
-        if matches!(host.phase, Phase::Scheduled { .. }) {
-            let at = host.turn(now);
-            self.schedule(now, host_key, at);
-        }
-    }
-
-    /// A full pause of the host and of any address from now.
-    pub fn full_pause(&self, now: Timestamp, host_key: &HostKey) -> Timestamp {
-        let policy = &self.options.politeness;
-        let host = self.hosts.get(host_key);
-        let pause = host.map_or(policy.delay.get(), |host| {
-            host::pause(&host.state, policy, host.robots.crawl_delay())
-        });
-        now + pause.max(policy.ip_delay.get())
-    }
-
     /// Hosts that have gone out of memory since the last call, and when the pause of each is over.
     pub fn left(&mut self) -> Vec<(HostKey, Timestamp)> {
         std::mem::take(&mut self.left)
-    }
-
-    /// Whether its host has got a longer pause since the visit was leased.
-    pub fn is_early(&self, lease: &Lease) -> bool {
-        let host = self.hosts.get(&lease.host);
-        lease.address.is_some() && host.is_some_and(|host| host.state.not_before > lease.not_before)
     }
 
     // ── how things stand ─────────────────────────────────────────────────────────────────────
@@ -455,6 +429,7 @@ impl Frontier {
             let mut host = Host {
                 site: host_key.site(),
                 state: HostState::default(),
+                rule: HostRule::default(),
                 back: Back::unknown(),
                 phase: Phase::Waking,
                 place: None,
@@ -611,9 +586,10 @@ impl Frontier {
             Pick::Rest(_) | Pick::Wait(_) | Pick::Nothing => unreachable!("handled above"),
         };
         host.phase = Phase::Leased;
+        let pause = host::pause(&host.state, &self.options.politeness, host.delay_asked());
         self.next_visit += 1;
         let host = host_key.clone();
-        let lease = Lease { visit, host, errand, address, granted_at: now, not_before };
+        let lease = Lease { visit, host, errand, address, granted_at: now, not_before, pause };
         let expires_at = now + self.options.sizes.lease_time;
         self.leases.insert(visit, Held { lease: lease.clone(), expires_at });
         Some(Box::new(lease))
@@ -658,7 +634,7 @@ impl Frontier {
         let Some(mut host) = self.hosts.remove(host_key) else { return };
         // What its server asked of us after faults is ours to keep; the pause is everybody's.
         host.state.backoff = 0;
-        let pause = host::pause(&host.state, &self.options.politeness, host.robots.crawl_delay());
+        let pause = host::pause(&host.state, &self.options.politeness, host.delay_asked());
         self.left.push((host_key.clone(), host.state.last_end + pause));
         if let Some(slot) = self.sites.get_mut(&host.site) {
             slot.hosts -= 1;

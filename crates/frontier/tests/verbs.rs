@@ -11,7 +11,8 @@ use lycosa_frontier::{
     RobotsErrand, RobotsMark, Touch, Wake,
 };
 use types::{
-    CrawlUrl, Discovery, Fault, HostKey, QueueKey, Record, Refusal, ShardId, Task, Timestamp,
+    CrawlUrl, Discovery, Fault, HostKey, HostRule, QueueKey, Record, Refusal, ShardId, Task,
+    Timestamp,
 };
 
 fn at(millis: u64) -> Timestamp {
@@ -552,4 +553,74 @@ fn a_page_of_another_origin_does_not_wait_for_a_robots_txt_that_is_down() {
     assert!(desk.next(at(3_000)).is_none());
     desk.add(at(3_000), "http://a.test/page", 0);
     assert_eq!(desk.path(at(3_000)).as_deref(), Some("/page"));
+}
+
+fn slowly(seconds: u32) -> HostRule {
+    HostRule { delay_ms: Some(seconds * 1_000) }
+}
+
+#[test]
+fn a_hosts_own_delay_holds_for_the_pause_that_has_begun_and_may_not_shorten_it() {
+    let mut desk = Desk::new(|_| {});
+    for page in 1..=4 {
+        desk.add(at(0), &format!("http://a.test/{page}"), 0);
+    }
+    let first = desk.next(at(0)).unwrap();
+    desk.answer(&first, at(0));
+    desk.frontier.rule(at(500), &first.host, slowly(20));
+    assert!(desk.next(at(20_000)).is_none(), "longer than politeness.delay");
+    let second = desk.next(at(20_010)).unwrap();
+    desk.answer(&second, at(20_010));
+    // The pause that has begun stays as it is; the next one is shorter, but not below the delay.
+    desk.frontier.rule(at(21_000), &first.host, HostRule { delay_ms: Some(1) });
+    assert!(desk.next(at(40_010)).is_none());
+    let third = desk.next(at(40_020)).unwrap();
+    desk.answer(&third, at(40_020));
+    assert!(desk.next(at(41_020)).is_none());
+    assert_eq!(desk.path(at(41_030)).as_deref(), Some("/4"));
+}
+
+#[test]
+fn a_hosts_own_delay_is_known_when_it_wakes_up() {
+    let mut desk = Desk::new(|_| {});
+    let mut wake = Wake { rule: slowly(50), ..Wake::default() };
+    wake.state.last_end = at(0);
+    desk.wakes.insert(HostKey::new("a.test"), wake);
+    desk.add(at(10), "http://a.test/", 0);
+    assert!(desk.next(at(50_009)).is_none());
+    assert_eq!(desk.path(at(50_010)).as_deref(), Some("/"));
+}
+
+#[test]
+fn the_longest_of_all_delays_counts() {
+    for (rule, crawl_delay, pause) in [(3, 7, 7_010), (7, 3, 7_010), (0, 0, 1_010)] {
+        let mut desk = Desk::new(|options| options.obey_robots = true);
+        desk.add(at(0), "http://a.test/x", 0);
+        let lease = desk.next(at(0)).unwrap();
+        let Errand::Robots(errand) = lease.errand.clone() else { panic!("{lease:?}") };
+        desk.frontier.rule(at(0), &lease.host, slowly(rule));
+        desk.answer(&lease, at(0));
+        let crawl_delay = Some(Duration::from_secs(crawl_delay));
+        let mark = RobotsMark::Known { until: at(1_000_000), crawl_delay };
+        desk.frontier.robots_known(at(0), &errand.origin, mark);
+        assert!(desk.next(at(pause - 1)).is_none(), "{rule}");
+        assert_eq!(desk.path(at(pause)).as_deref(), Some("/x"), "{rule}");
+    }
+}
+
+#[test]
+fn a_visit_that_was_leased_ahead_is_early_when_its_host_is_slowed_down() {
+    let ahead = Duration::from_millis(100);
+    let mut desk = Desk::new(|_| {});
+    desk.add(at(0), "http://a.test/1", 0);
+    desk.add(at(0), "http://a.test/2", 0);
+    let first = desk.next(at(0)).unwrap();
+    desk.answer(&first, at(0));
+    desk.serve(at(920));
+    let Next::Visit(lease) = desk.frontier.next(at(920), ahead, &mut desk.addresses) else {
+        panic!("its pause is over soon enough");
+    };
+    assert!(!desk.frontier.is_early(&lease));
+    desk.frontier.rule(at(950), &first.host, slowly(2));
+    assert!(desk.frontier.is_early(&lease));
 }

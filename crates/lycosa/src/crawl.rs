@@ -266,7 +266,7 @@ impl Run<'_> {
         }
         let mut serving = None;
         if let Some(listener) = listener {
-            let token = settings.api.token.clone();
+            let token = settings.api.token.as_deref();
             let (address, task) = serve::start(listener, Arc::clone(live), token)?;
             serving = Some(format!("http://{address}/metrics"));
             tasks.push(task);

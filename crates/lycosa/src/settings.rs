@@ -258,7 +258,7 @@ impl Default for WorkersSettings {
     }
 }
 
-/// The metrics server of a running crawl.
+/// The metrics server of a running crawl, and REST of a frontier.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSettings {

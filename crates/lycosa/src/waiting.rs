@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ports::shard_store::{HostRow, RefillWant, SiteState};
 use ports::{PortResult, RobotsEntry, ShardStore};
-use types::{Fault, HostKey, HostState, HumanDuration, Origin, QueueKey, Record, Timestamp};
+use types::{Fault, HostKey, HumanDuration, Origin, QueueKey, Record, Timestamp};
 
 use crate::settings::Settings;
 
@@ -90,7 +90,7 @@ pub fn reason(
         let sentence = format!("politeness.domain_pages_max = {max}: {site} has given {pages}");
         return why("politeness.domain_pages_max", sentence);
     }
-    by_host(host, &facts.row.state, settings, now)
+    by_host(&facts.row, settings, now)
 }
 
 /// What failed, which attempt it was, and what the next one waits for.
@@ -153,7 +153,8 @@ fn rounded(span: Duration) -> HumanDuration {
     }
 }
 
-fn by_host(host: &HostKey, state: &HostState, settings: &Settings, now: Timestamp) -> Why {
+fn by_host(row: &HostRow, settings: &Settings, now: Timestamp) -> Why {
+    let HostRow { host, state, rule, .. } = row;
     let fault = state.last_fault.as_ref().map(|fault| format!(" ({fault})")).unwrap_or_default();
     let until = state.not_before;
     if state.parked && until > now {
@@ -164,6 +165,13 @@ fn by_host(host: &HostKey, state: &HostState, settings: &Settings, now: Timestam
             state.faults
         );
         return why("parked", sentence);
+    }
+    if let Some(delay) = rule.delay().filter(|delay| *delay > settings.politeness.delay.get())
+        && until > now
+    {
+        let delay = HumanDuration(delay);
+        let sentence = format!("{host} has a delay of its own, {delay}; next visit {until}");
+        return why("pause", sentence);
     }
     if until > now + settings.crawl.patience.get() {
         return why("pause", format!("{host} is not visited before {until}{fault}"));
@@ -184,7 +192,7 @@ mod tests {
     use super::*;
     use ports::robots_entry::RobotsAccess;
     use types::outcome::{Answer, Failure};
-    use types::{CrawlUrl, Discovery, Outcome};
+    use types::{CrawlUrl, Discovery, HostRule, HostState, Outcome};
 
     fn at(secs: u64) -> Timestamp {
         Timestamp::from_secs(secs)
@@ -196,7 +204,8 @@ mod tests {
     }
 
     fn facts(state: HostState) -> HostFacts {
-        let row = HostRow { host: HostKey::new("a.test"), state, waiting: 1, best_band: 0 };
+        let (host, rule) = (HostKey::new("a.test"), HostRule::default());
+        let row = HostRow { host, state, rule, waiting: 1, best_band: 0 };
         HostFacts { row, site: SiteState::default(), robots: Vec::new() }
     }
 
@@ -232,6 +241,12 @@ mod tests {
         assert_eq!(class, "parked");
         assert!(sentence.starts_with("politeness.park_after = 8: a.test failed"), "{sentence}");
         assert!(sentence.contains("8 times in a row (the server answered 503)"), "{sentence}");
+
+        let mut slowed = facts(HostState { not_before: at(1_030), ..HostState::default() });
+        slowed.row.rule = HostRule { delay_ms: Some(60_000) };
+        let (class, sentence) = say(&record(), &slowed);
+        assert_eq!(class, "pause");
+        assert!(sentence.contains("a delay of its own, 1m; next visit"), "{sentence}");
 
         let mut silent = calm.clone();
         let entry = RobotsEntry {

@@ -122,21 +122,21 @@ def now():
 # ── names ────────────────────────────────────────────────────────────────────────────────────
 
 
-def crawl_blank_is_default(c):
+def point_01_a_blank_crawl_is_the_default_one(c):
     equal(c.put(c.discovered("http://a.test/1", crawl=""), c.discovered("http://a.test/2", crawl=" ")), [OK, OK])
     equal(c.crawls(), ["DEFAULT"])
     equal(c.stats().crawlID, "DEFAULT")
     equal(c.stats(crawl="  ").size, 2)
 
 
-def key_is_derived(c):
+def point_02_a_key_is_taken_from_the_url(c):
     urls = ["http://a.test:8080/x", "http://gac.icann.org?language_id=9", "b.test/x", "http://c.test&y"]
     equal(c.put(*[c.discovered(url) for url in urls]), [OK] * 4)
     equal(c.queues(), ["a.test", "b.test", "c.test", "gac.icann.org"])
     equal(sorted(info.key for info in c.get(urls=1)), c.queues(include_inactive=True))
 
 
-def key_missing_or_long_is_skipped(c):
+def point_02_without_a_key_or_with_a_long_one_it_is_skipped(c):
     equal(c.put(
         c.discovered("/x"), c.discovered("http:///x"), c.discovered("http://a.test/", key="k" * 256),
         c.discovered("http://a.test/ok", key="k" * 255), c.discovered("u", key="ö" * 255)),
@@ -144,7 +144,7 @@ def key_missing_or_long_is_skipped(c):
     equal(c.stats().numberOfQueues, 2)
 
 
-def same_url_in_two_queues_is_two(c):
+def point_02_a_url_in_two_queues_is_two_urls(c):
     equal(c.put(c.discovered("http://a.test/", key="x", ID="1"), c.discovered("http://a.test/", key="y", ID="2")), [OK, OK])
     equal(c.put(c.discovered("http://a.test/", key="x", crawl="other")), [OK])
     equal(c.stats().size, 2)
@@ -154,7 +154,7 @@ def same_url_in_two_queues_is_two(c):
 # ── puts ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def discovered_twice_is_skipped(c):
+def point_03_discovered_twice_is_skipped(c):
     item = c.discovered("http://a.test/")
     equal(c.put(item), [OK])
     equal(c.put(item), [SKIPPED])
@@ -165,7 +165,7 @@ def discovered_twice_is_skipped(c):
     equal(c.stats().counts["completed"], 1)
 
 
-def known_replaces_the_schedule(c):
+def point_04_known_replaces_the_schedule(c):
     c.put(c.discovered("http://a.test/", m=["1"]))
     equal([i.metadata["m"].values[0] for i in c.get(hold=1000)], ["1"])
     equal(c.stats().inProcess, 1)
@@ -179,7 +179,7 @@ def known_replaces_the_schedule(c):
     equal((c.stats().size, c.stats().counts["completed"]), (0, 1))
 
 
-def known_that_is_new_is_created(c):
+def point_04_known_that_is_new_is_created(c):
     equal(c.put(c.known("http://a.test/1", 1), c.known("http://a.test/2", 0)), [OK, OK])
     equal((c.stats().size, c.stats().counts["completed"]), (1, 1))
     equal(c.urls(), ["http://a.test/1"])
@@ -190,7 +190,7 @@ def ack_id_or_url(c):
     equal(sorted(ack.ID for ack in acks), ["http://a.test/2", "me"])
 
 
-def put_discovered_answers_in_order(c):
+def point_03_a_batch_is_answered_in_order(c):
     batch = c.pb.DiscoveredBatch(ID="b", items=[
         c.info("http://a.test/1"), c.info("http://a.test/1"), c.info("/bad"), c.info("http://a.test/2")])
     probe = c.pb.DiscoveredBatch(ID="probe")
@@ -205,26 +205,26 @@ def item_without_content_is_skipped(c):
 # ── gets ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def order_is_date_then_url(c):
+def point_05_order_is_date_then_url(c):
     c.put(c.known("http://a.test/c", 100), c.known("http://a.test/b", 200), c.known("http://a.test/a", 200),
           c.known("http://a.test/z", 50), c.known("http://a.test/future", now() + 900))
     equal(c.urls(), ["http://a.test/z", "http://a.test/c", "http://a.test/a", "http://a.test/b"])
 
 
-def queues_take_turns(c):
+def point_05_queues_take_turns(c):
     c.put(*[c.discovered(f"http://{host}.test/{n}") for host in "abc" for n in range(3)])
     served = [c.urls(urls=1, queues=1)[0].split("/")[2] for _ in range(3)]
     equal(sorted(served), ["a.test", "b.test", "c.test"])
     equal(c.urls(urls=1, queues=1), [])  # all rest
 
 
-def a_rotation_ends(c):
+def point_05_a_rotation_ends(c):
     c.put(*[c.discovered(f"http://{host}.test/{n}") for host in "abc" for n in range(3)])
     equal(len(c.urls(urls=2)), 6)
     equal(c.stats().inProcess, 6)
 
 
-def delay_is_seconds_and_strict(c):
+def point_06_a_queue_is_not_served_within_its_delay(c):
     c.delay(2, key="")
     c.put(*[c.discovered(f"http://a.test/{n}") for n in range(3)])
     wait_for(lambda: time.time() % 1 < 0.3)  # a whole second is ahead of us
@@ -241,7 +241,7 @@ def delay_is_seconds_and_strict(c):
     equal(c.urls(urls=99), [])
 
 
-def held_urls_cap_a_queue(c):
+def point_06_held_urls_cap_a_queue(c):
     c.delay(0)
     c.put(*[c.discovered(f"http://a.test/{n}") for n in range(5)])
     equal(len(c.urls(urls=2)), 2)
@@ -251,7 +251,7 @@ def held_urls_cap_a_queue(c):
     equal(len(c.urls(urls=3)), 3)  # three more, though two are
 
 
-def lease_runs_out(c):
+def point_07_a_lease_runs_out(c):
     c.delay(0)
     c.put(c.discovered("http://a.test/"))
     equal(len(c.urls(hold=2)), 1)
@@ -260,7 +260,7 @@ def lease_runs_out(c):
     equal(c.urls(), [])
 
 
-def lease_is_30_seconds_by_default(c):
+def point_07_a_lease_is_30_seconds_by_default(c):
     c.put(c.discovered("http://a.test/"))
     c.get()
     equal(c.stats().inProcess, 1)
@@ -268,7 +268,7 @@ def lease_is_30_seconds_by_default(c):
     equal(c.stats().inProcess, 0)
 
 
-def key_without_crawl_gives_nothing(c):
+def point_01_a_key_without_its_crawl_gets_nothing(c):
     c.put(c.discovered("http://a.test/"))
     equal(c.urls(key="a.test"), [])
     equal(c.urls(key="a.test", any=True), [])
@@ -276,7 +276,7 @@ def key_without_crawl_gives_nothing(c):
     equal(c.urls(key="a.test", crawlID=""), ["http://a.test/"])
 
 
-def any_crawl_spans_all(c):
+def point_01_any_crawl_spans_all(c):
     c.put(c.discovered("http://a.test/", crawl="x"), c.discovered("http://b.test/", crawl="y"))
     equal(sorted(c.urls(any=True)), ["http://a.test/", "http://b.test/"])
     c.put(c.discovered("http://c.test/", crawl="x"), c.discovered("http://d.test/", crawl="y"))
@@ -291,7 +291,7 @@ def answer_names_queue_crawl_and_metadata(c):
           {"depth": ["3"], "tags": ["a", "b"]})
 
 
-def blocked_queues_wait(c):
+def point_06_a_blocked_queue_waits(c):
     c.put(c.discovered("http://a.test/"), c.discovered("http://b.test/"))
     c.block(now() + 1000, "a.test")
     equal(c.urls(), ["http://b.test/"])
@@ -303,7 +303,7 @@ def blocked_queues_wait(c):
     equal(c.stats().numberOfQueues, 2)
 
 
-def limit_is_of_completed(c):
+def point_06_a_queue_at_its_limit_waits(c):
     c.delay(0)
     c.put(*[c.discovered(f"http://a.test/{n}") for n in range(4)])
     c.limit(1, "a.test")
@@ -335,7 +335,7 @@ def inactive_serves_nothing_and_takes_all(c):
 # ── questions ────────────────────────────────────────────────────────────────────────────────
 
 
-def nodes_name_this_one(c):
+def point_09_one_node_names_itself(c):
     [node] = c.stub.ListNodes(c.pb.Empty()).values
     assert node.startswith("127.0.0.1:"), node
 

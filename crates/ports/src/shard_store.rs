@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
 pub use types::task::{QueueKey, SiteState, Task};
 use types::{
-    CrawlUrl, HostKey, HostState, Origin, Record, Refusal, ShardId, Site, State, Timestamp, UrlId,
-    VisitId, WarcRef,
+    CrawlUrl, HostKey, HostRule, HostState, Origin, Record, Refusal, ShardId, Site, State,
+    Timestamp, UrlId, VisitId, WarcRef,
 };
 
 use crate::archive::ArchiveEnd;
@@ -156,6 +156,8 @@ pub struct CommitBatch {
     pub arrivals: Vec<Arrival>,
     /// What was learnt of hosts without a visit, such as a name that does not resolve.
     pub hosts: Vec<(HostKey, HostState)>,
+    /// What was said of hosts; an empty rule takes away what was said before.
+    pub rules: Vec<(HostKey, HostRule)>,
     pub archive_end: Option<ArchiveEnd>,
     /// Counters that grow by this much.
     pub tally: Tally,
@@ -339,6 +341,7 @@ pub struct Refilled {
 #[derive(Debug, Clone, Default)]
 pub struct HostWake {
     pub host: HostState,
+    pub rule: HostRule,
     pub site: SiteState,
     pub robots: Vec<(Origin, RobotsEntry)>,
 }
@@ -360,6 +363,7 @@ pub struct WaitingHost {
 pub struct HostRow {
     pub host: HostKey,
     pub state: HostState,
+    pub rule: HostRule,
     /// URLs in its queue, as far as they were counted.
     pub waiting: u64,
     /// The best band among them.

@@ -24,6 +24,9 @@ use wire::urlfrontier::{
 const URLS_PER_QUEUE: u32 = 10;
 const QUEUES_PER_CALL: u32 = 200;
 
+/// Whoever gets nothing for so long gets nothing any more.
+const SILENCE: Duration = Duration::from_secs(10);
+
 type Client = UrlFrontierClient<Channel>;
 type Done<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -35,6 +38,8 @@ async fn main() -> Done<()> {
     };
     let (streams, urls, queues): (u64, u64, u64) =
         (streams.parse()?, urls.parse()?, queues.parse()?);
+    // What is held is not put back here, so a queue is served once.
+    assert!(urls <= queues * u64::from(URLS_PER_QUEUE), "at most {URLS_PER_QUEUE} URLs a queue");
     let mut client = connect(address).await?;
     let delay = QueueDelayParams { delay_requestable: 0, ..QueueDelayParams::default() };
     client.set_delay(delay).await?;
@@ -99,6 +104,7 @@ async fn fetch(mut client: Client, out: Arc<AtomicU64>, urls: u64) -> Done<()> {
         item: Some(get_params::Item::CrawlId("DEFAULT".to_owned())),
         ..GetParams::default()
     };
+    let mut last = Instant::now();
     while out.load(Ordering::Relaxed) < urls {
         let mut answers = client.get_ur_ls(params.clone()).await?.into_inner();
         let mut count = 0;
@@ -107,7 +113,11 @@ async fn fetch(mut client: Client, out: Arc<AtomicU64>, urls: u64) -> Done<()> {
             count += 1;
         }
         out.fetch_add(count, Ordering::Relaxed);
-        if count == 0 {
+        if count > 0 {
+            last = Instant::now();
+        } else if last.elapsed() > SILENCE {
+            return Err("nothing is served any more, and not all was".into());
+        } else {
             // Every queue was served in this second.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use ports::{Clock, PortError, PortErrorKind, PortResult};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::events::ForeignEvents;
 use desk::{Desk, Put, Taken};
 
 /// Orders that may wait. Who finds no room waits, and does not read on.
@@ -33,6 +34,7 @@ type Job = Box<dyn FnOnce(&mut Desk) -> PortResult<()> + Send>;
 pub struct Handle {
     orders: mpsc::Sender<Order>,
     clock: Arc<dyn Clock>,
+    pub(crate) events: ForeignEvents,
 }
 
 impl std::fmt::Debug for Handle {
@@ -47,18 +49,25 @@ pub fn start(mut desk: Desk, clock: Arc<dyn Clock>) -> (Handle, oneshot::Receive
     let (orders, mut inbox) = mpsc::channel(ORDERS_MAX);
     let (tell, ended) = oneshot::channel();
     let time = Arc::clone(&clock);
+    let events = ForeignEvents::default();
+    let counted = events.clone();
     std::thread::Builder::new()
         .name("desk".into())
         .spawn(move || {
-            let result = work(&mut desk, &mut inbox, &*time);
+            let result = work(&mut desk, &mut inbox, &*time, &counted);
             // Whoever has started us may have gone.
             let _ = tell.send(result);
         })
         .expect("a thread can be started");
-    (Handle { orders, clock }, ended)
+    (Handle { orders, clock, events }, ended)
 }
 
-fn work(desk: &mut Desk, inbox: &mut mpsc::Receiver<Order>, clock: &dyn Clock) -> PortResult<()> {
+fn work(
+    desk: &mut Desk,
+    inbox: &mut mpsc::Receiver<Order>,
+    clock: &dyn Clock,
+    events: &ForeignEvents,
+) -> PortResult<()> {
     let mut next = inbox.blocking_recv();
     while let Some(order) = next.take() {
         match order {
@@ -84,6 +93,7 @@ fn work(desk: &mut Desk, inbox: &mut mpsc::Receiver<Order>, clock: &dyn Clock) -
                     Ok(taken) => taken.clone(),
                     Err(_) => vec![Taken::Failed; puts.len()],
                 };
+                events.taken(&puts, &answers);
                 for (count, tell) in callers {
                     let rest = answers.split_off(count);
                     let _ = tell.send(std::mem::replace(&mut answers, rest)); // it may have hung up

@@ -1,17 +1,22 @@
 //! The frontier as a service.
 //!
 //! [`foreign`] keeps the queues of crawlers that are not lycosa, and [`urlfrontier`] is how they
-//! speak to it. [`native`] is what our own workers speak. [`serve`] puts that on a port, with a health service and a description of itself for
-//! whoever asks by reflection.
+//! speak to it. [`native`] is what our own workers speak, [`rest`] is for those who speak JSON. [`serve`]
+//! puts the first two on a port, with a health service and a description of itself for whoever asks by
+//! reflection; [`door`] says who is let in.
 //!
 //! Not here: what is on disk (`local`), when a queue may be served (`frontier::queues`).
 
+pub mod door;
+mod events;
 pub mod foreign;
 mod log_level;
 pub mod native;
+pub mod rest;
 mod urlfrontier;
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,14 +25,13 @@ use engine::roles::crew::Crew;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::metadata::MetadataValue;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
-use tonic::{Request, Status};
 
 use wire::lycosa::frontier_server::FrontierServer;
 use wire::urlfrontier::url_frontier_server::UrlFrontierServer;
 
+use door::{BadToken, Door};
 pub use log_level::LogLevels;
 
 /// A message larger than this is refused.
@@ -83,9 +87,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), ServeError> {
     let address: SocketAddr = listener.local_addr()?;
-    let mut server = Server::builder()
-        .initial_connection_window_size(CONNECTION_BYTES)
-        .initial_stream_window_size(STREAM_BYTES);
+    let mut server = builder();
     if let Some(tls) = &options.tls {
         let identity = Identity::from_pem(&tls.certificates, &tls.key);
         let tls = ServerTlsConfig::new().identity(identity);
@@ -104,21 +106,42 @@ pub async fn serve(
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(wire::SERVICES)
     };
-    let (tell, told) = oneshot::channel();
-    let stop = async {
-        stop.await;
-        // Whoever waits for it is below.
-        let _ = tell.send(());
-    };
-    let serving = server
+    let server = server
         .add_service(health)
         .add_service(InterceptedService::new(describe().build_v1()?, door.clone()))
         .add_service(InterceptedService::new(describe().build_v1alpha()?, door.clone()))
         .add_service(InterceptedService::new(urlfrontier, door.clone()))
-        .add_service(InterceptedService::new(native, door))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop);
+        .add_service(InterceptedService::new(native, door));
+    until_stopped(stop, |stop| async {
+        let incoming = TcpListenerStream::new(listener);
+        Ok(server.serve_with_incoming_shutdown(incoming, stop).await?)
+    })
+    .await
+}
+
+/// A server with our bounds.
+fn builder() -> Server {
+    Server::builder()
+        .initial_connection_window_size(CONNECTION_BYTES)
+        .initial_stream_window_size(STREAM_BYTES)
+}
+
+/// Serves until `stop` is over, and a little longer for the sake of calls that are under way.
+async fn until_stopped<'a, F>(
+    stop: impl Future<Output = ()> + Send + 'a,
+    serve: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send + 'a>>) -> F,
+) -> Result<(), ServeError>
+where
+    F: Future<Output = Result<(), ServeError>>,
+{
+    let (tell, told) = oneshot::channel();
+    let stop = async move {
+        stop.await;
+        // Whoever waits for it is below.
+        let _ = tell.send(());
+    };
     tokio::select! {
-        served = serving => served?,
+        served = serve(Box::pin(stop)) => served?,
         () = async {
             if told.await.is_ok() {
                 tokio::time::sleep(GRACE).await;
@@ -138,8 +161,10 @@ pub enum ServeError {
     Io(#[from] std::io::Error),
     #[error("the frontier cannot describe itself: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
-    #[error("the token has characters that cannot be sent in a header")]
-    Token,
+    #[error(transparent)]
+    Token(#[from] BadToken),
+    #[error("certificates or key cannot be used: {0}")]
+    Pem(String),
 }
 
 /// An error with all that lies behind it: its own sentence says little.
@@ -151,36 +176,4 @@ fn causes(error: &tonic::transport::Error) -> String {
         next = cause.source();
     }
     text
-}
-
-/// Lets those in who know the token.
-#[derive(Clone)]
-struct Door {
-    expected: Option<MetadataValue<tonic::metadata::Ascii>>,
-}
-
-impl Door {
-    fn new(token: Option<&str>) -> Result<Self, ServeError> {
-        let expected = token.map(|token| format!("Bearer {token}").parse());
-        Ok(Self { expected: expected.transpose().map_err(|_| ServeError::Token)? })
-    }
-}
-
-impl tonic::service::Interceptor for Door {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        let sent = request.metadata().get("authorization");
-        match &self.expected {
-            Some(expected)
-                if !sent.is_some_and(|sent| same(sent.as_bytes(), expected.as_bytes())) =>
-            {
-                Err(Status::unauthenticated("send the token: `authorization: Bearer TOKEN`"))
-            }
-            _ => Ok(request),
-        }
-    }
-}
-
-/// Compares in a time that does not tell how much was right.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

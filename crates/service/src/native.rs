@@ -5,7 +5,7 @@
 
 pub mod client;
 pub(crate) mod server;
-mod translate;
+pub(crate) mod translate;
 
 /// A page may have thousands of links, each of them long.
 pub(crate) const REPORT_BYTES_MAX: usize = 64 << 20;

@@ -128,16 +128,22 @@ impl UrlFrontier for Service {
             hold: if params.delay_requestable == 0 { HOLD } else { params.delay_requestable },
         };
         let (desk, now) = (self.desk.clone(), self.desk.now());
+        let called_at = desk.events.get_called();
         Ok(answers(move |out| async move {
             let serving = desk.ask(move |desk| Ok(desk.call(&call, now))).await?;
-            let Some(mut serving) = serving else { return Ok(()) };
+            let Some(mut serving) = serving else {
+                desk.events.get_answered(called_at);
+                return Ok(());
+            };
             loop {
                 let (items, back) =
                     desk.ask(move |desk| Ok((desk.serve(&mut serving)?, serving))).await?;
                 serving = back;
                 if items.is_empty() {
+                    desk.events.get_answered(called_at);
                     return Ok(());
                 }
+                desk.events.served(items.len());
                 for item in items {
                     let info = info(item.crawl, item.key, item.url);
                     if out.send(Ok(info)).await.is_err() {
@@ -154,6 +160,7 @@ impl UrlFrontier for Service {
         request: Request<Streaming<api::UrlItem>>,
     ) -> Result<Response<Self::PutURLsStream>, Status> {
         let desk = self.desk.clone();
+        desk.events.put_called();
         let acks = request.into_inner().ready_chunks(CHUNK).map(move |items| {
             let desk = desk.clone();
             async move {
@@ -170,6 +177,7 @@ impl UrlFrontier for Service {
                         Err(status) => broken = Some(status),
                     }
                 }
+                desk.events.unusable(ids.len() - puts.len());
                 let mut taken = desk.put(puts).await.into_iter();
                 let acks = ids.into_iter().zip(sent).map(|(id, sent)| {
                     let taken = if sent { taken.next() } else { Some(Taken::Skipped) };
@@ -188,6 +196,7 @@ impl UrlFrontier for Service {
         request: Request<Streaming<api::DiscoveredBatch>>,
     ) -> Result<Response<Self::PutDiscoveredStream>, Status> {
         let desk = self.desk.clone();
+        desk.events.put_discovered_called();
         let acks = request.into_inner().map(move |batch| {
             let desk = desk.clone();
             async move {
@@ -196,6 +205,7 @@ impl UrlFrontier for Service {
                     items.into_iter().map(|info| read_info(info, What::Discovered)).collect();
                 let sent: Vec<bool> = puts.iter().map(Option::is_some).collect();
                 let puts: Vec<Put> = puts.into_iter().flatten().collect();
+                desk.events.unusable(sent.len() - puts.len());
                 let mut taken = match puts.is_empty() {
                     true => Vec::new(),
                     false => desk.put(puts).await,

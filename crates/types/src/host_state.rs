@@ -2,6 +2,8 @@
 //!
 //! Plain data; how an outcome changes it is the frontier's (`frontier::host`).
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::Fault;
@@ -31,4 +33,22 @@ pub struct HostState {
     pub requests: u64,
     /// Smallest pause we ever left before a request, by the socket's own times.
     pub gap_min_ms: Option<u64>,
+}
+
+/// What whoever runs the crawl has said of a host. It holds until something else is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostRule {
+    /// Least pause of this host. It may lengthen a pause, and never shortens one.
+    pub delay_ms: Option<u32>,
+}
+
+impl HostRule {
+    pub fn delay(self) -> Option<Duration> {
+        self.delay_ms.map(|millis| Duration::from_millis(u64::from(millis)))
+    }
+
+    /// Nothing is said.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
 }

@@ -18,7 +18,7 @@ pub mod url;
 
 pub use canonical::{Canon, CanonSettings};
 pub use host::{HostKey, Origin, Scheme, ShardId, Site};
-pub use host_state::HostState;
+pub use host_state::{HostRule, HostState};
 pub use outcome::{Answer, Blame, Failure, Fault, Outcome, Refusal, Retry};
 pub use record::{Discovery, LastVisit, Record, State, Validators, VisitId, WarcRef};
 pub use size::{ByteRate, ByteSize};

@@ -16,7 +16,8 @@ use crate::repo::{self, Repo};
 
 const STREAMS: u64 = 4;
 const URLS: u64 = 1_000_000;
-const QUEUES: u64 = 20_000;
+/// Ten URLs each: a queue is served so many at once, and no more while they are held.
+const QUEUES: u64 = 100_000;
 
 pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     let streams = args.number("--streams")?.unwrap_or(STREAMS).to_string();

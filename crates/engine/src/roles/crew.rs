@@ -12,7 +12,11 @@
 //!
 //! Not here: how the two speak (`service`), what the worker does (`outpost`).
 
+mod call;
 mod hands;
+#[cfg(test)]
+mod kit;
+mod places;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -31,12 +35,17 @@ use crate::ctx::Ctx;
 use crate::life;
 use crate::report::Report;
 use crate::roles::ledger::Ledger;
+pub use call::Holding;
 use hands::{CrewHands, judged};
+use places::Places;
 
 /// Workers at once; each costs a stream and its leases.
 const MEMBERS_MAX: usize = 10_000;
 /// Hosts whose worker is remembered: more than are visited while a connection is kept open.
 const HOMES_MAX: NonZeroUsize = NonZeroUsize::new(1 << 18).expect("not zero");
+/// Visits of which it is remembered that they were reported, beside those in the ledger: it knows
+/// only those that were answered.
+const REPORTED_MAX: NonZeroUsize = NonZeroUsize::new(1 << 16).expect("not zero");
 /// How often sessions are looked through.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -83,7 +92,7 @@ pub struct Crew {
     crawl_id: u128,
     product: String,
     /// Places of all sessions that no lease is held for.
-    slots: Arc<Semaphore>,
+    slots: Places,
     /// Of all sessions together.
     capacity_max: usize,
     ledger: Ledger,
@@ -91,6 +100,7 @@ pub struct Crew {
 }
 
 struct State {
+    slots: Places,
     last_session: u64,
     members: BTreeMap<u64, Member>,
     visits: HashMap<VisitId, Held>,
@@ -99,18 +109,22 @@ struct State {
     shards: BTreeMap<ShardId, Shard>,
     /// Which worker a host was given to last: it has a connection to it, and there may be one only.
     homes: LruCache<HostKey, u64>,
+    /// Visits that are in the store of late.
+    reported: LruCache<VisitId, ()>,
     closed: bool,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    fn new(slots: Places) -> Self {
         Self {
+            slots,
             last_session: 0,
             members: BTreeMap::new(),
             visits: HashMap::default(),
             waiting: HashMap::default(),
             shards: BTreeMap::new(),
             homes: LruCache::new(HOMES_MAX),
+            reported: LruCache::new(REPORTED_MAX),
             closed: false,
         }
     }
@@ -127,6 +141,8 @@ struct Member {
     draining: bool,
     /// Whether its places are among the slots.
     counted: bool,
+    /// Of one that has called once (see [`call`]): how long its leases last.
+    caller: Option<Duration>,
 }
 
 impl Member {
@@ -140,7 +156,8 @@ impl Member {
     /// Whether a host that it has visited before may come to it again. Hosts are not spread quite
     /// evenly, so it may get some more than its share; all together there are never too many.
     fn knows_room(&self) -> bool {
-        self.tasks.is_some() && self.under_way < OVERTIME * self.capacity
+        let times = if self.caller.is_some() { 1 } else { OVERTIME };
+        self.tasks.is_some() && self.under_way < times * self.capacity
     }
 }
 
@@ -150,9 +167,12 @@ struct Held {
     since: Timestamp,
 }
 
+#[derive(Clone)]
 struct Shard {
     ctx: Arc<Ctx>,
     reports: mpsc::Sender<Report>,
+    /// Beyond all visits that were ever given out.
+    next_visit: u64,
 }
 
 /// What a frontier with workers elsewhere is made of.
@@ -168,15 +188,16 @@ pub struct CrewOptions {
 
 impl Crew {
     pub fn new(options: CrewOptions, clock: SteadyClock, ledger: Ledger) -> Arc<Self> {
+        let slots = Places::default();
         Arc::new(Self {
             clock,
             lease: options.lease,
             crawl_id: options.crawl_id,
             product: options.product,
-            slots: Arc::new(Semaphore::new(0)),
+            slots: slots.clone(),
             capacity_max: options.capacity_max,
             ledger,
-            state: Mutex::default(),
+            state: Mutex::new(State::new(slots)),
         })
     }
 
@@ -186,7 +207,7 @@ impl Crew {
     }
 
     pub(crate) fn slots(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.slots)
+        self.slots.semaphore()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -196,11 +217,11 @@ impl Crew {
     /// The way of a shard's owner to the crew.
     pub(crate) fn hands(
         self: &Arc<Self>,
-        shard: ShardId,
+        (shard, next_visit): (ShardId, u64),
         ctx: &Arc<Ctx>,
         reports: mpsc::Sender<Report>,
     ) -> CrewHands {
-        let desk = Shard { ctx: Arc::clone(ctx), reports: reports.clone() };
+        let desk = Shard { ctx: Arc::clone(ctx), reports: reports.clone(), next_visit };
         self.state().shards.insert(shard, desk);
         CrewHands { crew: Arc::clone(self), ctx: Arc::clone(ctx), reports }
     }
@@ -212,7 +233,19 @@ impl Crew {
     /// # Errors
     /// When all places are taken, or the frontier is closing.
     pub fn join(&self, name: &str, capacity: usize) -> Result<Membership, Full> {
-        let mut state = self.state();
+        let (session, capacity) = self.enrol(&mut self.state(), name, capacity)?;
+        tracing::info!(worker = name, session, capacity, "worker joined");
+        Ok(Membership {
+            session,
+            capacity,
+            lease: self.lease,
+            crawl_id: self.crawl_id,
+            product: self.product.clone(),
+        })
+    }
+
+    /// A new member with as much of that capacity as there is room for.
+    fn enrol(&self, state: &mut State, name: &str, capacity: usize) -> Result<(u64, usize), Full> {
         let taken: usize = state.members.values().map(|member| member.capacity).sum();
         let capacity = capacity.min(self.capacity_max.saturating_sub(taken));
         if capacity == 0 || state.closed || state.members.len() >= MEMBERS_MAX {
@@ -229,16 +262,10 @@ impl Crew {
             heard_at: self.clock.now(),
             draining: false,
             counted: false,
+            caller: None,
         };
-        tracing::info!(worker = name, session, capacity, "worker joined");
         state.members.insert(session, member);
-        Ok(Membership {
-            session,
-            capacity,
-            lease: self.lease,
-            crawl_id: self.crawl_id,
-            product: self.product.clone(),
-        })
+        Ok((session, capacity))
     }
 
     /// The worker's leases as they are given, until it drains, or asks again.
@@ -253,7 +280,7 @@ impl Crew {
         if !member.draining && !closed {
             member.tasks = Some(send);
             if !std::mem::replace(&mut member.counted, true) {
-                self.slots.add_permits(member.capacity);
+                self.slots.add(member.capacity);
             }
         }
         Ok(receive)
@@ -285,6 +312,23 @@ impl Crew {
             state.lose(visit, now);
         }
         Ok(ended)
+    }
+
+    /// Requests of the worker's visits have left, at these moments: others may go to their addresses
+    /// after the pause, before the answers are there.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn sent(&self, session: u64, left: &[(VisitId, Timestamp)]) -> Result<(), Gone> {
+        let state = self.state();
+        if !state.members.contains_key(&session) {
+            return Err(Gone);
+        }
+        let own = |visit: &VisitId| {
+            state.visits.get(visit).filter(|held| held.session == session).is_some()
+        };
+        left.iter().filter(|(visit, _)| own(visit)).for_each(|(visit, at)| state.left(*visit, *at));
+        Ok(())
     }
 
     /// What the worker was given with this visit; none if it is not its own any more.
@@ -334,8 +378,7 @@ impl Crew {
             state.waiting.entry(visit).or_default().push(tell);
             state.reported(session);
             let shard = state.shards.get(&visit.shard()).ok_or(Gone)?;
-            let shard = Shard { ctx: Arc::clone(&shard.ctx), reports: shard.reports.clone() };
-            return Ok(Some((shard, held.lease)));
+            return Ok(Some((shard.clone(), held.lease)));
         }
         self.tell_later(&mut state, visit, tell);
         Ok(None)
@@ -376,7 +419,8 @@ impl Crew {
             waiting.push(tell);
             return;
         }
-        let verdict = if self.ledger.knows(visit) { Verdict::Kept } else { Verdict::Stale };
+        let kept = state.reported.contains(&visit) || self.ledger.knows(visit);
+        let verdict = if kept { Verdict::Kept } else { Verdict::Stale };
         let _ = tell.send(verdict); // whoever asked waits for it
     }
 
@@ -394,7 +438,9 @@ impl Crew {
     /// Ends sessions that were silent for too long, and those that have drained.
     fn expire(&self, now: Timestamp) {
         let mut state = self.state();
-        let silent = |member: &Member| now.since(member.heard_at) > self.lease;
+        state.expire_calls(now);
+        let silent =
+            |member: &Member| member.caller.is_none() && now.since(member.heard_at) > self.lease;
         let drained = |member: &Member| member.draining && member.under_way == 0;
         let over: Vec<u64> = state
             .members
@@ -437,18 +483,10 @@ impl Crew {
         }
     }
 
-    /// Its places are nobody's: those that are held come back one by one, and go as well.
     fn give_up_places(&self, member: &mut Member) {
-        if !std::mem::replace(&mut member.counted, false) {
-            return;
+        if std::mem::replace(&mut member.counted, false) {
+            self.slots.retire(member.capacity);
         }
-        let slots = Arc::clone(&self.slots);
-        let places = u32::try_from(member.capacity).unwrap_or(u32::MAX);
-        tokio::spawn(async move {
-            if let Ok(places) = slots.acquire_many_owned(places).await {
-                places.forget();
-            }
-        });
     }
 
     /// Gives the lease to whoever has visited its host before, or has most places left.
@@ -475,7 +513,11 @@ impl Crew {
             return self.dispatch(lease);
         }
         member.under_way += 1;
-        state.visits.insert(held.lease.visit, held);
+        let visit = held.lease.visit;
+        if let Some(shard) = state.shards.get_mut(&visit.shard()) {
+            shard.next_visit = shard.next_visit.max(visit.count() + 1);
+        }
+        state.visits.insert(visit, held);
         Ok(())
     }
 }
@@ -483,8 +525,10 @@ impl Crew {
 impl State {
     /// A worker has one visit less to make.
     fn reported(&mut self, session: u64) {
-        if let Some(member) = self.members.get_mut(&session) {
-            member.under_way = member.under_way.saturating_sub(1);
+        let Some(member) = self.members.get_mut(&session) else { return };
+        member.under_way = member.under_way.saturating_sub(1);
+        if member.caller.is_some() {
+            self.call_shrinks(session);
         }
     }
 
@@ -498,8 +542,24 @@ impl State {
         }
     }
 
+    /// The request of a visit has left.
+    fn left(&self, visit: VisitId, at: Timestamp) {
+        let (held, shard) = (self.visits.get(&visit), self.shards.get(&visit.shard()));
+        if let (Some(held), Some(shard)) = (held, shard)
+            && let Some(address) = held.lease.address
+        {
+            let mut addresses = shard.ctx.addresses.lock().expect("no panic while locked");
+            addresses.sent(address, visit, at);
+        }
+    }
+
     fn answer(&mut self, visit: VisitId, verdict: Verdict) {
-        for tell in self.waiting.remove(&visit).unwrap_or_default() {
+        // Nobody waits for one that was lost: that its loss is in the store keeps nobody's report.
+        let Some(waiting) = self.waiting.remove(&visit) else { return };
+        if verdict == Verdict::Kept {
+            self.reported.put(visit, ());
+        }
+        for tell in waiting {
             let _ = tell.send(verdict); // whoever has asked may have hung up
         }
     }
@@ -517,54 +577,19 @@ fn micros(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use frontier::Errand;
     use ports::Sink as _;
     use ports::shard_store::VisitLine;
-    use types::{CrawlUrl, Discovery, QueueKey, Record, Task};
+    use types::CrawlUrl;
 
+    use super::kit::{LEASE, crew, given, lease, worker};
     use super::*;
-
-    const LEASE: Duration = Duration::from_secs(30);
-
-    fn crew(capacity_max: usize) -> (Arc<Crew>, Ledger) {
-        let ledger = Ledger::default();
-        let options =
-            CrewOptions { lease: LEASE, capacity_max, crawl_id: 1, product: "lycosa".to_owned() };
-        let clock = SteadyClock::at(Timestamp::from_secs(1_000));
-        (Crew::new(options, clock, ledger.clone()), ledger)
-    }
-
-    fn lease(host: &str, count: u64) -> Lease {
-        let url = CrawlUrl::parse(&format!("http://{host}/{count}")).unwrap();
-        let at = Timestamp::from_secs(1_000);
-        let found = Discovery { at, depth: 0, hops: 0, seed: false, band: 0 };
-        let record = Record::new(url, found);
-        Lease {
-            visit: VisitId::new(ShardId(0), count),
-            host: record.url.host_key(),
-            errand: Errand::Page(Task { key: QueueKey::MIN, id: record.url.id(), record }),
-            address: Some("127.0.0.1".parse().unwrap()),
-            granted_at: at,
-            not_before: at,
-        }
-    }
-
-    /// A worker, its session and its tasks.
-    fn worker(crew: &Crew, capacity: usize) -> (u64, mpsc::Receiver<Lease>) {
-        let session = crew.join("w", capacity).unwrap().session;
-        (session, crew.tasks(session).unwrap())
-    }
-
-    fn given(tasks: &mut mpsc::Receiver<Lease>) -> Vec<u64> {
-        std::iter::from_fn(|| tasks.try_recv().ok()).map(|lease| lease.visit.count()).collect()
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_host_stays_with_its_worker_and_others_go_to_whoever_has_room() {
         let (crew, _) = crew(100);
         let (_, mut a) = worker(&crew, 2);
         let (_, mut b) = worker(&crew, 3);
-        assert_eq!(crew.slots.available_permits(), 5);
+        assert_eq!(crew.slots.semaphore().available_permits(), 5);
         for (count, host) in ["x", "y", "z", "x", "x", "y"].into_iter().enumerate() {
             crew.dispatch(lease(host, count as u64)).unwrap();
         }
@@ -597,7 +622,7 @@ mod tests {
         assert_eq!(crew.report(session, vec![late]).await, Err(Gone));
         assert_eq!(crew.known(&[visit]).await, Ok(vec![Verdict::Stale]));
         tokio::task::yield_now().await;
-        assert_eq!(crew.slots.available_permits(), 0);
+        assert_eq!(crew.slots.semaphore().available_permits(), 0);
         assert!(crew.dispatch(lease("x", 2)).is_err(), "nobody is there");
     }
 

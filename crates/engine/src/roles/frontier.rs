@@ -25,7 +25,7 @@ use ports::shard_store::{
     WaitingHost,
 };
 use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use types::record::After;
 use types::{Fault, HostKey, HostState, Outcome, Refusal, ShardId, Timestamp, VisitId};
 
@@ -36,7 +36,7 @@ use crate::report::{Done, PageDone, Report, RobotsStep};
 use crate::robots_book::Rules;
 use crate::roles::worker::{Hands, Worker};
 use crate::stages::store::{Books, Group, SettledVisit};
-use words::{Jobs, Mode, Post, Scan};
+use words::{Envelope, Jobs, Mode, Post, Scan};
 pub use words::{Note, OwnerParts, Reviser, Revision, Standing};
 
 /// Counts links that were not taken; the reason follows.
@@ -81,8 +81,8 @@ pub struct Owner {
     group: Group,
     group_since: Option<Timestamp>,
     /// Who waits for a group to be committed.
-    envelopes: Vec<oneshot::Sender<()>>,
-    envelopes_under_way: Vec<oneshot::Sender<()>>,
+    envelopes: Vec<Envelope>,
+    envelopes_under_way: Vec<Envelope>,
     jobs: Jobs,
     next_due: Option<Timestamp>,
     post: BTreeMap<ShardId, Post>,
@@ -112,7 +112,10 @@ impl Owner {
         let (report, reports) = mpsc::channel(ctx.options.concurrency.max(1));
         let (delivered_to, delivered) = mpsc::channel(usize::from(ctx.options.shards).max(1));
         let hands: Box<dyn Hands> = match parts.crew {
-            Some(crew) => Box::new(crew.hands(parts.shard, &ctx, report)),
+            Some(crew) => {
+                let first = parts.frontier.next_visit();
+                Box::new(crew.hands((parts.shard, first), &ctx, report))
+            }
             None => Box::new(Worker::new(Arc::clone(&ctx), report, None)),
         };
         let post = |shard| (shard, Post { waiting: true, busy: false });
@@ -515,7 +518,7 @@ impl Owner {
                 self.ctx.robots.put(origin.clone(), Arc::new(rules));
                 (origin, mark)
             });
-            Wake { robots: robots.collect(), state: state.host, site: state.site }
+            Wake { robots: robots.collect(), state: state.host, rule: state.rule, site: state.site }
         });
         self.frontier.refilled(now, &host.host, host.tasks, host.more, wake);
     }
@@ -545,8 +548,16 @@ impl Owner {
             Note::Offer { links, taken } => {
                 self.activity += 1;
                 let now = self.now();
+                let ids = links.iter().map(|found| found.id).collect();
+                self.envelopes.push(Envelope::Offer(ids, taken));
                 self.group.arrivals.push(Arrival { links, ..Arrival::default() });
-                self.envelopes.push(taken);
+                self.group_since.get_or_insert(now);
+            }
+            Note::Rule { host, rule, taken } => {
+                self.activity += 1;
+                let now = self.now();
+                self.group.rules.push((host, rule));
+                self.envelopes.push(Envelope::Plain(taken));
                 self.group_since.get_or_insert(now);
             }
             Note::Revise(revision) => {

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use frontier::Lease;
 use ports::Depot;
 use tokio::sync::{mpsc, watch};
-use types::VisitId;
+use types::{Timestamp, VisitId};
 
 use crate::EngineError;
 use crate::ctx::Ctx;
@@ -44,6 +44,13 @@ pub trait Link: Send + Sync {
         session: u64,
         under_way: &[VisitId],
     ) -> Result<Vec<VisitId>, LinkError>;
+
+    /// Requests of these visits have left, at these moments of our clock.
+    async fn sent(
+        &self,
+        session: u64,
+        departures: &[(VisitId, Timestamp)],
+    ) -> Result<(), LinkError>;
 
     async fn drain(&self, session: u64) -> Result<(), LinkError>;
 

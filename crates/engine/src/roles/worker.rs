@@ -49,14 +49,23 @@ pub struct Worker {
     reports: mpsc::Sender<Report>,
     visits: JoinSet<()>,
     handles: BTreeMap<VisitId, AbortHandle>,
-    /// Where leases come from another process, which has admitted them: until when they hold.
-    term: Option<Term>,
+    /// Where leases come from another process, which has admitted them.
+    abroad: Option<Abroad>,
+}
+
+/// What a worker needs whose leases come from another process.
+#[derive(Debug, Clone)]
+pub struct Abroad {
+    /// Until when they hold.
+    pub term: Term,
+    /// Hears of every request that leaves.
+    pub departures: mpsc::Sender<(VisitId, Timestamp)>,
 }
 
 impl Worker {
     /// `reports` must have room for one report of every visit under way.
-    pub fn new(ctx: Arc<Ctx>, reports: mpsc::Sender<Report>, term: Option<Term>) -> Self {
-        Self { ctx, reports, visits: JoinSet::new(), handles: BTreeMap::new(), term }
+    pub fn new(ctx: Arc<Ctx>, reports: mpsc::Sender<Report>, abroad: Option<Abroad>) -> Self {
+        Self { ctx, reports, visits: JoinSet::new(), handles: BTreeMap::new(), abroad }
     }
 
     /// Visits under way.
@@ -69,10 +78,13 @@ impl Hands for Worker {
     fn start(&mut self, lease: Lease) {
         while self.visits.try_join_next().is_some() {}
         let ctx = Arc::clone(&self.ctx);
-        let term = self.term.clone();
+        let (term, departures) = match self.abroad.clone() {
+            Some(Abroad { term, departures }) => (Some(term), Some(departures)),
+            None => (None, None),
+        };
         let mut duty = Duty {
             lease: lease.clone(),
-            sent: AtomicBool::new(false),
+            departure: Departure { left: AtomicBool::new(false), tell: departures },
             ctx: Arc::clone(&ctx),
             reports: self.reports.clone(),
             done: false,
@@ -80,9 +92,9 @@ impl Hands for Worker {
         let visit = lease.visit;
         let handle = self.visits.spawn(async move {
             let report = match (term, lease.address) {
-                (None, _) => Some(life::visit(&ctx, lease, &duty.sent).await),
+                (None, _) => Some(life::visit(&ctx, lease, &duty.departure).await),
                 (Some(term), Some(address)) => {
-                    let visit = life::make(&ctx, &lease, address, &duty.sent);
+                    let visit = life::make(&ctx, &lease, address, &duty.departure);
                     term.hold(&ctx.clock, visit).await
                 }
                 (Some(_), None) => None,
@@ -145,10 +157,27 @@ impl Term {
     }
 }
 
+/// Whether a visit's request has left, and who wants to know.
+#[derive(Debug, Default)]
+pub struct Departure {
+    left: AtomicBool,
+    tell: Option<mpsc::Sender<(VisitId, Timestamp)>>,
+}
+
+impl Departure {
+    pub(crate) fn at(&self, visit: VisitId, at: Timestamp) {
+        self.left.store(true, Ordering::Relaxed);
+        if let Some(tell) = &self.tell {
+            // Where there is no room it is told with the report.
+            let _ = tell.try_send((visit, at));
+        }
+    }
+}
+
 /// The duty to report, which outlives a panic.
 struct Duty {
     lease: Lease,
-    sent: AtomicBool,
+    departure: Departure,
     ctx: Arc<Ctx>,
     reports: mpsc::Sender<Report>,
     done: bool,
@@ -157,7 +186,7 @@ struct Duty {
 impl Drop for Duty {
     fn drop(&mut self) {
         if !self.done && std::thread::panicking() {
-            let sent = self.sent.load(Ordering::Relaxed);
+            let sent = self.departure.left.load(Ordering::Relaxed);
             let report = life::lost(&self.lease, self.ctx.clock.now(), sent);
             let _ = self.reports.try_send(report); // as above
         }

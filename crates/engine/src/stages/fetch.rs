@@ -13,20 +13,16 @@ use types::{
 };
 
 use crate::ctx::Ctx;
+use crate::roles::worker::Departure;
 
 /// Longest `Retry-After` that is taken as meant; a longer one is a mistake or a joke.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// One request to the pinned address. The address's gate hears of it the moment it leaves.
-pub async fn fetch(
-    ctx: &Ctx,
-    visit: VisitId,
-    request: Request,
-    sent: &std::sync::atomic::AtomicBool,
-) -> Exchange {
+pub async fn fetch(ctx: &Ctx, visit: VisitId, request: Request, departure: &Departure) -> Exchange {
     let address = request.address;
     let mut on_sent = |at: Timestamp| {
-        sent.store(true, std::sync::atomic::Ordering::Relaxed);
+        departure.at(visit, at);
         ctx.addresses.lock().expect("no panic while locked").sent(address, visit, at);
     };
     tracing::trace!(%visit, url = %request.url, %address, "request");

@@ -127,7 +127,7 @@ pub fn judge(
 }
 
 /// In one word, why a link is no URL that anybody could visit.
-const fn unusable(error: &UrlError) -> &'static str {
+pub(super) const fn unusable(error: &UrlError) -> &'static str {
     match error {
         UrlError::Scheme(_) => "scheme",
         UrlError::Syntax(_) | UrlError::NoHost(_) => "syntax",

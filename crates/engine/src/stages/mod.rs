@@ -5,3 +5,4 @@ pub mod follow;
 pub mod gate;
 pub mod read;
 pub mod store;
+pub mod told;

@@ -13,7 +13,9 @@ use ports::shard_store::{
     VisitCommit, VisitLine,
 };
 use ports::{Archive, PortResult, RobotsEntry, ShardStore, Sink};
-use types::{HostKey, HostState, Origin, ShardId, Site, SiteState, Timestamp, VisitId, WarcRef};
+use types::{
+    HostKey, HostRule, HostState, Origin, ShardId, Site, SiteState, Timestamp, VisitId, WarcRef,
+};
 
 use crate::robots_book::{self, RobotsSettings};
 use crate::stages::read::Packed;
@@ -40,6 +42,7 @@ pub struct Group {
     /// News of robots.txt that came by letter.
     pub robots: Vec<RobotsNews>,
     pub hosts: Vec<(HostKey, HostState)>,
+    pub rules: Vec<(HostKey, HostRule)>,
     pub tally: Tally,
     pub durable: bool,
     pub onward: Option<Onward>,
@@ -77,6 +80,8 @@ pub struct Kept {
     /// The state of robots.txt files, as it stands now.
     pub robots: Vec<(Origin, RobotsEntry)>,
     pub letters: Vec<(ShardId, u64)>,
+    /// What was said of hosts.
+    pub rules: Vec<(HostKey, HostRule)>,
     pub archive_bytes: u64,
     /// How the seen test goes, since this process began.
     pub seen: SeenFacts,
@@ -98,6 +103,7 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
         visits: group.visits.iter().map(settled).collect(),
         robots: Vec::new(),
         letters: group.arrivals.iter().filter_map(|arrival| arrival.letter).collect(),
+        rules: group.rules.clone(),
         archive_bytes: bytes(books),
         seen: SeenFacts::default(),
         took: Duration::ZERO,
@@ -105,6 +111,7 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
     let mut batch = CommitBatch {
         at: group.at,
         hosts: group.hosts,
+        rules: group.rules,
         tally: group.tally,
         durable: group.durable,
         onward: group.onward,

@@ -36,6 +36,8 @@ pub enum HostKind {
     Queue = 1,
     Site = 2,
     Robots = 3,
+    /// What was said of the host; a version that does not know these rows overlooks them.
+    Rule = 4,
 }
 
 /// What all keys of a host begin with, in the families that have a space.
@@ -218,6 +220,7 @@ mod tests {
         assert_eq!(host(&prefix, HostKind::State), b"\0\0\0\0org.example.www\0\x00");
         assert_eq!(host(&prefix, HostKind::Queue), b"\0\0\0\0org.example.www\0\x01");
         assert_eq!(host(&host_prefix("example.org"), HostKind::Site), b"\0\0\0\0org.example\0\x02");
+        assert_eq!(host(&prefix, HostKind::Rule), b"\0\0\0\0org.example.www\0\x04");
         let origin =
             Origin { scheme: Scheme::Https, host: HostKey::new("www.example.org"), port: 443 };
         assert_eq!(robots(&prefix, &origin), b"\0\0\0\0org.example.www\0\x03\x01\x01\xbb");

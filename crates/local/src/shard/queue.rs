@@ -119,6 +119,7 @@ impl<K: Kv> Shard<K> {
         let site = keys::host_prefix(host.site().as_str());
         Ok(HostWake {
             host: self.host_value(&keys::host(prefix, HostKind::State))?.unwrap_or_default(),
+            rule: self.host_value(&keys::host(prefix, HostKind::Rule))?.unwrap_or_default(),
             site: self.host_value(&keys::host(&site, HostKind::Site))?.unwrap_or_default(),
             robots: self.robots_of(host, prefix)?,
         })
@@ -167,6 +168,7 @@ impl<K: Kv> Shard<K> {
         Ok(Some(HostRow {
             host: host.clone(),
             state: state.unwrap_or_default(),
+            rule: self.host_value(&keys::host(&prefix, HostKind::Rule))?.unwrap_or_default(),
             waiting,
             best_band,
         }))

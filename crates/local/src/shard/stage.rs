@@ -12,8 +12,8 @@ use ports::shard_store::{
     Arrival, CommitBatch, Committed, Found, FoundSet, LetterBody, Onward, Tally, VisitCommit,
 };
 use types::{
-    CrawlUrl, Discovery, Origin, QueueKey, Record, Refusal, ShardId, SiteState, State, Timestamp,
-    UrlId, UrlRef, VisitId, host,
+    CrawlUrl, Discovery, HostRule, Origin, QueueKey, Record, Refusal, ShardId, SiteState, State,
+    Timestamp, UrlId, UrlRef, VisitId, host,
 };
 
 use super::group::{Group, HostIndex, Offer, RowIndex, Verdict, improved, nearest};
@@ -229,6 +229,15 @@ impl<K: Kv> Shard<K> {
             }
             if let (true, Some(heads)) = (slot.heads_changed, &slot.heads) {
                 staged.batch.put_with(Family::Queue, keys::heads(&prefix), |out| heads.write(out));
+            }
+        }
+        let rules: BTreeMap<&str, &HostRule> =
+            batch.rules.iter().map(|(host, rule)| (host.as_str(), rule)).collect();
+        for (host, rule) in rules {
+            let key = keys::host(&keys::host_prefix(host), HostKind::Rule);
+            match rule.is_empty() {
+                true => staged.batch.delete(Family::Host, &key),
+                false => staged.batch.put_value(Family::Host, &key, rule),
             }
         }
         let sites: BTreeMap<&str, &SiteState> = visits

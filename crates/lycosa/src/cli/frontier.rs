@@ -16,7 +16,7 @@ use service::foreign::desk::{Desk, DeskOptions};
 use service::{LogLevels, ServeError, ServerOptions, Tls};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use types::{Canon, CrawlUrl, Timestamp};
 
 use super::block_on;
@@ -44,6 +44,9 @@ pub struct FrontierArgs {
     /// Where to listen; any but a loopback address needs api.token
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7071")]
     listen: SocketAddr,
+    /// Where to serve REST and /metrics; short for -s api.listen=ADDR
+    #[arg(long, value_name = "ADDR", conflicts_with = "serve")]
+    rest: Option<SocketAddr>,
     /// Certificates to serve with, as PEM; then callers must use TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -68,12 +71,10 @@ pub fn run(args: &FrontierArgs) -> Outcome {
     let resolved = resolve(kept.as_deref(), &args.settings, Some(&args.crawl))?;
     let settings = &resolved.settings;
     let token = settings.api.token.clone();
-    if !args.listen.ip().is_loopback() && token.is_none() {
-        return Err(Fail::settings(format!(
-            "{} can be reached by others: set a token as well (-s api.token=…), or listen on \
-             127.0.0.1",
-            args.listen
-        )));
+    for address in [Some(args.listen), args.rest].into_iter().flatten() {
+        if let Some(why) = service::door::closed(address, token.as_deref()) {
+            return Err(Fail::settings(why));
+        }
     }
     let options = ServerOptions { token, tls: tls(args)? };
     let seeds = seeds::gather(&args.urls, &args.list, &Canon::new(&settings.url))?;
@@ -163,14 +164,13 @@ async fn serve(
     options: ServerOptions,
     levels: LogLevels,
 ) -> Outcome {
-    let listener = TcpListener::bind(args.listen).await.map_err(|error| {
-        Fail::failure(format!(
-            "cannot listen on {}: {error}; choose another address with --listen",
-            args.listen
-        ))
-    })?;
-    let address = listener.local_addr().context("our own address")?;
     let settings = &resolved.settings;
+    let listener = bind(args.listen, "--listen").await?;
+    let rest = match args.rest.or(settings.api.listen.0) {
+        Some(address) => Some(bind(address, "--rest").await?),
+        None => None,
+    };
+    let addresses = Addresses::of(&listener, rest.as_ref())?;
     let Crawl { engine, crew, steering, clock, pages_before } = open_crawl(held, settings, &seeds)?;
     drop(seeds);
     let live = Arc::new(Live::new(steering.clone(), held, settings, pages_before));
@@ -178,22 +178,36 @@ async fn serve(
     let (handle, mut desk_ended) = service::foreign::start(desk, Arc::new(clock));
     let mut terminate = signal(SignalKind::terminate()).context("hear of SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("hear of Ctrl-C")?;
-    let watch = tokio::spawn(Arc::clone(&crew).watch());
+    let watcher = tokio::spawn(Arc::clone(&crew).watch());
     let mut crawl = Box::pin(engine.run());
-    let (stop, stopped) = oneshot::channel::<()>();
-    let serving = service::serve(
+    let (stop, stopped) = watch::channel(());
+    let told = || {
+        let mut stopped = stopped.clone();
+        async move {
+            // It is told by being let go of.
+            let _ = stopped.changed().await;
+        }
+    };
+    let crew_and_steering = || (Arc::clone(&crew), steering.clone());
+    let rest = async {
+        match rest {
+            Some(listener) => {
+                let (options, crawl) = (options.clone(), crew_and_steering());
+                service::rest::serve(listener, options, &handle, crawl, told()).await
+            }
+            None => Ok(()),
+        }
+    };
+    let grpc = service::serve(
         listener,
-        options,
+        options.clone(),
         handle.clone(),
-        (Arc::clone(&crew), steering.clone()),
+        crew_and_steering(),
         levels,
-        async {
-            // Whoever would tell us is gone: that is an end too.
-            let _ = stopped.await;
-        },
+        told(),
     );
-    let mut serving = Box::pin(serving);
-    say(args, address)?;
+    let mut serving = Box::pin(async { tokio::try_join!(grpc, rest).map(|_| ()) });
+    say(args, &addresses)?;
     let mut ended = None;
     let mut desk_fault = None;
     tokio::select! {
@@ -225,7 +239,7 @@ async fn serve(
             }
         }
     };
-    watch.abort();
+    watcher.abort();
     drop(stop);
     serving.await.map_err(serve_fault)?;
     let end = match desk_fault {
@@ -244,22 +258,49 @@ async fn serve(
     })
 }
 
+async fn bind(address: SocketAddr, flag: &str) -> Result<TcpListener, Fail> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Fail::failure(format!(
+            "cannot listen on {address}: {error}; choose another address with {flag}"
+        ))
+    })
+}
+
+/// Where we listen.
+struct Addresses {
+    grpc: SocketAddr,
+    rest: Option<SocketAddr>,
+}
+
+impl Addresses {
+    fn of(grpc: &TcpListener, rest: Option<&TcpListener>) -> Result<Self, Fail> {
+        let grpc = grpc.local_addr().context("our own address")?;
+        let rest = rest.map(TcpListener::local_addr).transpose().context("our own address")?;
+        Ok(Self { grpc, rest })
+    }
+}
+
 fn serve_fault(error: ServeError) -> Fail {
     match error {
-        ServeError::Tls(_) => Fail::usage(format!("--tls-cert, --tls-key: {error}")),
-        ServeError::Token => Fail::settings(format!("api.token: {error}")),
+        ServeError::Tls(_) | ServeError::Pem(_) => {
+            Fail::usage(format!("--tls-cert, --tls-key: {error}"))
+        }
+        ServeError::Token(_) => Fail::settings(format!("api.token: {error}")),
         other => Fail::from(anyhow::Error::from(other)),
     }
 }
 
-fn say(args: &FrontierArgs, address: SocketAddr) -> Result<(), Fail> {
+fn say(args: &FrontierArgs, addresses: &Addresses) -> Result<(), Fail> {
+    let Addresses { grpc, rest } = addresses;
     let mut out = std::io::stdout();
     if args.speak.json {
-        writeln!(out, "{}", serde_json::json!({"event": "listening", "address": address}))?;
+        let said = serde_json::json!({"event": "listening", "address": grpc, "rest": rest});
+        writeln!(out, "{said}")?;
         out.flush()?;
     } else if !args.speak.quiet {
+        let rest = rest.map_or(String::new(), |rest| format!(", and REST on {rest}"));
         eprintln!(
-            "{} serves URLFrontier 2.6 and lycosa.v1 on {address}; Ctrl-C ends it",
+            "{} serves URLFrontier 2.6 and lycosa.v1 on {grpc}{rest}; Ctrl-C ends it",
             args.dir.display()
         );
     }

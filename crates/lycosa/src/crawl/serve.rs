@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use prometheus_client::registry::Registry;
+use service::door::{Door, KNOCK};
 use tokio::net::TcpListener;
 
 use super::Live;
@@ -22,7 +23,7 @@ use crate::settings::ApiSettings;
 struct Shared {
     live: Arc<Live>,
     registry: Registry,
-    token: Option<String>,
+    door: Door,
 }
 
 /// Opens the address, so that a failure is told before the crawl begins.
@@ -39,12 +40,12 @@ pub async fn listen(api: &ApiSettings) -> anyhow::Result<Option<TcpListener>> {
 pub fn start(
     listener: TcpListener,
     live: Arc<Live>,
-    token: Option<String>,
-) -> std::io::Result<(SocketAddr, tokio::task::JoinHandle<()>)> {
+    token: Option<&str>,
+) -> anyhow::Result<(SocketAddr, tokio::task::JoinHandle<()>)> {
     let address = listener.local_addr()?;
     let mut registry = Registry::default();
     live.steering.ctx.events.register(&mut registry);
-    let shared = Arc::new(Shared { live, registry, token });
+    let shared = Arc::new(Shared { live, registry, door: Door::new(token)? });
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/status", get(status))
@@ -60,21 +61,11 @@ pub fn start(
 }
 
 async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    if let Some(token) = &shared.token {
-        let given = request.headers().get(header::AUTHORIZATION);
-        let wanted = format!("Bearer {token}");
-        if !given.is_some_and(|given| same(given.as_bytes(), wanted.as_bytes())) {
-            return (StatusCode::UNAUTHORIZED, "send Authorization: Bearer TOKEN\n")
-                .into_response();
-        }
+    let sent = request.headers().get(header::AUTHORIZATION);
+    if !shared.door.admits(sent.map(|sent| sent.as_bytes())) {
+        return (StatusCode::UNAUTHORIZED, format!("{KNOCK}\n")).into_response();
     }
     next.run(request).await
-}
-
-/// Compares in a time that tells nothing about where they differ.
-fn same(given: &[u8], wanted: &[u8]) -> bool {
-    given.len() == wanted.len()
-        && given.iter().zip(wanted).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {

@@ -64,13 +64,10 @@ impl Settings {
         if self.store.checkpoint_urls == 0 {
             return bad("store.checkpoint_urls", "must be at least 1".to_owned());
         }
-        if let Some(address) = self.api.listen.0
-            && !address.ip().is_loopback()
-            && self.api.token.is_none()
+        let token = self.api.token.as_deref();
+        if let Some(why) =
+            self.api.listen.0.and_then(|address| service::door::closed(address, token))
         {
-            let why = format!(
-                "{address} can be reached by others: set api.token as well, or listen on 127.0.0.1"
-            );
             return bad("api.listen", why);
         }
         Ok(())

@@ -10,13 +10,15 @@ use crate::common::{lycosa, run, signal, wait_until};
 use crate::judge::python;
 
 /// A service that runs.
-struct Service {
-    child: Child,
-    address: String,
+pub(crate) struct Service {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    /// Where it speaks REST, if it was told to.
+    pub(crate) rest: Option<String>,
 }
 
 impl Service {
-    fn start(folder: &Path, words: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, words: &[&str]) -> Self {
         let mut command = lycosa(folder);
         command.args(["frontier", "queues", "--listen", "127.0.0.1:0", "--json"]).args(words);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
@@ -24,7 +26,8 @@ impl Service {
         let line = out.lines().next().expect("it says where it listens").expect("it is text");
         let said: Value = serde_json::from_str(&line).expect("it is JSON");
         let address = said["address"].as_str().expect("it has an address").to_owned();
-        Self { child, address }
+        let rest = said["rest"].as_str().map(str::to_owned);
+        Self { child, address, rest }
     }
 
     /// Runs a test of the script.
@@ -45,7 +48,7 @@ impl Service {
         command
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("it is killed");
         self.child.wait().expect("it has ended");
     }
@@ -78,31 +81,31 @@ macro_rules! asked_in_python {
 }
 
 asked_in_python! {
-    crawl_blank_is_default
-    key_is_derived
-    key_missing_or_long_is_skipped
-    same_url_in_two_queues_is_two
-    discovered_twice_is_skipped
-    known_replaces_the_schedule
-    known_that_is_new_is_created
+    point_01_a_blank_crawl_is_the_default_one
+    point_02_a_key_is_taken_from_the_url
+    point_02_without_a_key_or_with_a_long_one_it_is_skipped
+    point_02_a_url_in_two_queues_is_two_urls
+    point_03_discovered_twice_is_skipped
+    point_04_known_replaces_the_schedule
+    point_04_known_that_is_new_is_created
     ack_id_or_url
-    put_discovered_answers_in_order
+    point_03_a_batch_is_answered_in_order
     item_without_content_is_skipped
-    order_is_date_then_url
-    queues_take_turns
-    a_rotation_ends
-    delay_is_seconds_and_strict
-    held_urls_cap_a_queue
-    lease_runs_out
-    lease_is_30_seconds_by_default
-    key_without_crawl_gives_nothing
-    any_crawl_spans_all
+    point_05_order_is_date_then_url
+    point_05_queues_take_turns
+    point_05_a_rotation_ends
+    point_06_a_queue_is_not_served_within_its_delay
+    point_06_held_urls_cap_a_queue
+    point_07_a_lease_runs_out
+    point_07_a_lease_is_30_seconds_by_default
+    point_01_a_key_without_its_crawl_gets_nothing
+    point_01_any_crawl_spans_all
     answer_names_queue_crawl_and_metadata
-    blocked_queues_wait
-    limit_is_of_completed
+    point_06_a_blocked_queue_waits
+    point_06_a_queue_at_its_limit_waits
     limit_of_unknown_queue_fails
     inactive_serves_nothing_and_takes_all
-    nodes_name_this_one
+    point_09_one_node_names_itself
     stats_of_queue_and_crawl
     queues_are_paged
     status_of_urls
@@ -122,7 +125,7 @@ asked_in_python! {
 }
 
 #[test]
-fn nothing_that_was_acknowledged_is_lost_by_a_kill() {
+fn point_10_delays_blocks_limits_leases_and_the_active_flag_outlive_a_kill() {
     let folder = tempfile::tempdir().expect("there is room");
     let service = Service::start(folder.path(), &[]);
     service.ask("before_a_kill");
@@ -131,7 +134,7 @@ fn nothing_that_was_acknowledged_is_lost_by_a_kill() {
 }
 
 #[test]
-fn what_was_acknowledged_outlives_a_kill_in_mid_stream() {
+fn point_10_what_was_acknowledged_outlives_a_kill_in_mid_stream() {
     let folder = tempfile::tempdir().expect("there is room");
     let acked = folder.path().join("acked");
     let service = Service::start(folder.path(), &[]);
@@ -172,7 +175,7 @@ fn with_tls_and_a_token_nobody_else_is_heard() {
 fn a_service_that_is_told_to_end_ends_in_good_order() {
     let folder = tempfile::tempdir().expect("there is room");
     let mut service = Service::start(folder.path(), &[]);
-    service.ask("discovered_twice_is_skipped");
+    service.ask("point_03_discovered_twice_is_skipped");
     let other = run(folder.path(), &["frontier", "queues", "--listen", "127.0.0.1:0"]);
     other.exits(1).says("in use by");
     let taken = ["frontier", "more", "--listen", &service.address];

@@ -12,6 +12,7 @@ mod judge;
 mod kills;
 mod neighbours;
 mod protocols;
+mod rest;
 mod tool;
 mod tool_prints;
 mod workers;

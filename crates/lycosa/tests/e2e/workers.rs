@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use simweb::{Rules, WorldSpec};
+use simweb::{Rules, WorldSpec, checks};
 
 use crate::common::{Site, lycosa, run, signal, wait_until};
 use crate::judge::{self, Archive, Manners};
@@ -159,6 +159,36 @@ fn workers_are_killed_frozen_drained_and_restarted_and_nothing_is_lost_or_rude()
     let pages = archive.answers.len();
     println!("{} requests, {pages} pages in {} files", entries.len(), archive.files);
     assert!(oracle.archived().count() as u64 * 10 >= spec.pages * 7, "most of the world is there");
+}
+
+#[test]
+fn hosts_at_one_address_keep_its_pause_and_do_not_wait_for_each_others_answers() {
+    let site = Site::fixture(
+        "!address a.test 127.0.0.9
+         !address b.test 127.0.0.9
+         !address c.test 127.0.0.9
+         --- a.test/ slow=3s
+         --- b.test/ slow=3s
+         --- c.test/ slow=3s",
+    );
+    let mut words = site.flags();
+    let manners = Manners { delay: Duration::ZERO, ip_delay: Duration::from_millis(100) };
+    words.extend(manners.words());
+    let fleet = Fleet { site: &site, words };
+    let seeds = ["a.test", "b.test", "c.test"].map(|host| site.url(host, "/"));
+    let (frontier, address) = fleet.frontier("127.0.0.1:0", &seeds);
+    let worker = fleet.worker("a", &address);
+    fleet.wait_for_the_end();
+    worker.ends("a");
+    frontier.ends("the frontier");
+
+    let entries = site.journal();
+    checks::assert_none(&checks::address_gaps(&entries, manners.ip_delay, 4));
+    let pages: Vec<_> = entries.iter().filter(|entry| &*entry.path == "/").collect();
+    assert_eq!(pages.len(), 3);
+    let first_end = pages.iter().filter_map(|page| page.ended).min().expect("they were answered");
+    let last = pages.iter().map(|page| page.arrived).max().expect("there are three");
+    assert!(last < first_end, "the last came at {last}, when the first had ended at {first_end}");
 }
 
 #[test]

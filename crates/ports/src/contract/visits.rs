@@ -5,7 +5,8 @@ use std::time::Duration;
 use types::outcome::{Answer, Failure, Fault};
 use types::record::Retirement;
 use types::{
-    HostState, Origin, Outcome, QueueKey, Scheme, ShardId, Site, SiteState, State, WarcRef,
+    HostRule, HostState, Origin, Outcome, QueueKey, Scheme, ShardId, Site, SiteState, State,
+    WarcRef,
 };
 
 use super::kit::*;
@@ -27,6 +28,7 @@ pub(super) fn cases<R: Reopen>() -> Vec<Case<R>> {
         ("a URL that kills its visits is buried", a_deadly_url_is_buried),
         ("a wrong place does not spoil the counts", a_wrong_place_is_harmless),
         ("the newest moment is remembered", the_newest_moment_is_remembered),
+        ("what was said of a host is kept until something else is said", a_rule_is_kept),
         ("a shard that was closed opens as it was", a_closed_shard_opens_as_it_was),
     ]
 }
@@ -105,6 +107,38 @@ fn a_visit_writes_everything<R: Reopen>(state: &mut R) {
     let wake = refilled.state.unwrap();
     assert_eq!((wake.host, wake.site), (host_state, SiteState { pages: 9 }));
     assert_eq!(wake.robots, [(plain, entry("User-agent: *")), (secure, entry("Disallow:"))]);
+    check_audit(state, &store);
+}
+
+fn a_rule_is_kept<R: Reopen>(state: &mut R) {
+    let (mut store, next, tasks) = with(state, &["http://a.test/", "http://b.test/"]);
+    let rule = |delay_ms| HostRule { delay_ms };
+    let say = |store: &mut R::Store, rules: &[(&str, HostRule)]| {
+        let rules = rules.iter().map(|(name, rule)| (host(name), *rule)).collect();
+        store.commit(CommitBatch { rules, durable: true, ..settle(Vec::new()) }).unwrap();
+    };
+    let known = |store: &mut R::Store| {
+        ["a.test", "b.test"].map(|name| {
+            let row = store.host(&host(name), 1).unwrap().unwrap();
+            let want = RefillWant { host: host(name), after: None, limit: 1, state: true };
+            let wake = store.refill(&[want]).unwrap().remove(0).state.unwrap();
+            assert_eq!(row.rule, wake.rule);
+            row.rule.delay_ms
+        })
+    };
+    assert_eq!(known(&mut store), [None, None]);
+    say(
+        &mut store,
+        &[("a.test", rule(Some(1))), ("b.test", rule(Some(7))), ("a.test", rule(Some(5)))],
+    );
+    // A visit does not change it.
+    store.commit(settle(vec![visited(next, &tasks[0], State::Queued)])).unwrap();
+    assert_eq!(known(&mut store), [Some(5), Some(7)]);
+    drop(store);
+    let mut store = open(state).0;
+    assert_eq!(known(&mut store), [Some(5), Some(7)]);
+    say(&mut store, &[("b.test", rule(None))]);
+    assert_eq!(known(&mut store), [Some(5), None]);
     check_audit(state, &store);
 }
 

@@ -15,7 +15,7 @@ use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
-use types::VisitId;
+use types::{Timestamp, VisitId};
 use wire::lycosa as api;
 use wire::lycosa::frontier_client::FrontierClient;
 
@@ -211,6 +211,20 @@ impl Link for RemoteFrontier {
         let request = within(api::HeartbeatRequest { session, visits });
         let reply = answered(self.client.clone().heartbeat(request)).await?;
         Ok(reply.ended.into_iter().map(VisitId).collect())
+    }
+
+    async fn sent(
+        &self,
+        session: u64,
+        departures: &[(VisitId, Timestamp)],
+    ) -> Result<(), LinkError> {
+        let departures = departures.iter();
+        let departures = departures
+            .map(|(visit, at)| api::Departure { visit: visit.0, sent_us: at.micros() })
+            .collect();
+        let now_us = self.clock.now().micros();
+        let request = within(api::SentRequest { session, now_us, departures });
+        answered(self.client.clone().sent(request)).await.map(|_| ())
     }
 
     async fn drain(&self, session: u64) -> Result<(), LinkError> {

@@ -3,14 +3,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use engine::Steering;
 use engine::report::Report;
 use engine::roles::crew::{Crew, Full, Gone};
+use engine::{Injected, Steering};
 use futures_util::{Stream, StreamExt as _};
 use ports::Clock as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
-use types::{CrawlUrl, Timestamp, VisitId};
+use types::{Timestamp, VisitId};
 use wire::lycosa as api;
 use wire::lycosa::frontier_server::Frontier;
 
@@ -31,6 +31,13 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(crew: Arc<Crew>, steering: Steering) -> Self {
         Self { crew, steering }
+    }
+
+    /// Turns moments of a worker's clock, which says `now_us`, into ours: so long before now as it
+    /// was before theirs.
+    fn our_time(&self, now_us: u64) -> impl Fn(u64) -> Timestamp + use<> {
+        let now = self.steering.ctx.clock.now();
+        move |us| Timestamp(now.micros().saturating_sub(now_us.saturating_sub(us)))
     }
 
     fn understood(
@@ -90,10 +97,8 @@ impl Frontier for Service {
     ) -> Result<Response<api::Ack>, Status> {
         let api::ReportRequest { session, now_us, reports } = request.into_inner();
         bounded(reports.len())?;
-        let now = self.steering.ctx.clock.now();
-        // So long before now as it was before theirs.
-        let at = |us: u64| Timestamp(now.micros().saturating_sub(now_us.saturating_sub(us)));
-        let understood = reports.into_iter().map(|told| self.understood(session, told, at));
+        let at = self.our_time(now_us);
+        let understood = reports.into_iter().map(|told| self.understood(session, told, &at));
         let reports = understood.collect::<Result<Vec<_>, _>>()?;
         let verdicts = self.crew.report(session, reports).await.map_err(gone)?;
         Ok(Response::new(translate::verdicts_told(&verdicts)))
@@ -109,6 +114,18 @@ impl Frontier for Service {
         let ended = self.crew.heartbeat(session, &visits).map_err(gone)?;
         let ended = ended.into_iter().map(|visit| visit.0).collect();
         Ok(Response::new(api::HeartbeatReply { ended }))
+    }
+
+    async fn sent(
+        &self,
+        request: Request<api::SentRequest>,
+    ) -> Result<Response<api::Empty>, Status> {
+        let api::SentRequest { session, now_us, departures } = request.into_inner();
+        bounded(departures.len())?;
+        let at = self.our_time(now_us);
+        let left = departures.iter().map(|left| (VisitId(left.visit), at(left.sent_us)));
+        self.crew.sent(session, &left.collect::<Vec<_>>()).map_err(gone)?;
+        Ok(Response::new(api::Empty {}))
     }
 
     async fn drain(&self, request: Request<api::WorkerId>) -> Result<Response<api::Empty>, Status> {
@@ -133,20 +150,13 @@ impl Frontier for Service {
     ) -> Result<Response<api::InjectReply>, Status> {
         let urls = request.into_inner().urls;
         bounded(urls.len())?;
-        let mut seeds = Vec::with_capacity(urls.len());
-        let mut errors = Vec::with_capacity(urls.len());
-        for url in &urls {
-            match CrawlUrl::parse(url) {
-                Ok(url) => {
-                    seeds.push(url);
-                    errors.push(String::new());
-                }
-                Err(error) => errors.push(error.to_string()),
-            }
-        }
-        if !self.steering.seed(&seeds).await {
-            return Err(Status::unavailable("the frontier is closing"));
-        }
+        let injected = self.steering.inject(&urls, true).await;
+        let injected = injected.ok_or_else(|| closing(Gone))?;
+        let errors = injected.into_iter().map(|injected| match injected {
+            Injected::Accepted(_) | Injected::Known(_) => String::new(),
+            Injected::Refused(why) => why,
+        });
+        let errors = errors.collect();
         Ok(Response::new(api::InjectReply { errors }))
     }
 }

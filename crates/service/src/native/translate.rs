@@ -26,9 +26,10 @@ use api::crawl_task::Kind;
 // ── leases ───────────────────────────────────────────────────────────────────────────────────
 
 /// A lease as a worker is told of it; none if there is nothing to be asked.
-pub(super) fn task(lease: &Lease) -> Option<api::CrawlTask> {
+pub(crate) fn task(lease: &Lease) -> Option<api::CrawlTask> {
     let address = lease.address?.to_string();
     let visit = lease.visit.0;
+    let pause_ms = u64::try_from(lease.pause.as_millis()).unwrap_or(u64::MAX);
     Some(match &lease.errand {
         Errand::Page(Task { record, .. }) => {
             let whole = |answer: &&Answer| {
@@ -50,6 +51,7 @@ pub(super) fn task(lease: &Lease) -> Option<api::CrawlTask> {
                 hops: u32::from(record.found.hops),
                 seed: record.found.seed,
                 origin: String::new(),
+                pause_ms,
             }
         }
         Errand::Robots(errand) => api::CrawlTask {
@@ -60,6 +62,7 @@ pub(super) fn task(lease: &Lease) -> Option<api::CrawlTask> {
             kind: Kind::Robots.into(),
             hops: u32::from(errand.hops),
             origin: errand.origin.to_string(),
+            pause_ms,
             ..api::CrawlTask::default()
         },
         Errand::Refuse(..) => return None,
@@ -104,6 +107,7 @@ pub(super) fn lease(task: &api::CrawlTask, now: Timestamp) -> Option<Lease> {
         address: Some(address),
         granted_at: now,
         not_before: now,
+        pause: Duration::from_millis(task.pause_ms),
     })
 }
 
@@ -299,18 +303,7 @@ fn answer_understood(told: api::Answer) -> Result<Answer, String> {
         0 => None,
         _ => Some(told.digest.try_into().map_err(|_| "a digest has 20 bytes".to_owned())?),
     };
-    let truncated = match told.truncated.as_str() {
-        "" => None,
-        "length" => Some(Truncated::Length),
-        "time" => Some(Truncated::Time),
-        "disconnect" => Some(Truncated::Disconnect),
-        "unspecified" => Some(Truncated::Unspecified),
-        other => {
-            return Err(format!(
-                "truncated is length, time, disconnect or unspecified, not `{other}`"
-            ));
-        }
-    };
+    let truncated = truncated(&told.truncated)?;
     Ok(Answer {
         status: status.ok_or_else(|| format!("{} is no status", told.status))?,
         content_type: some(&told.content_type),
@@ -342,7 +335,26 @@ fn fault_told(fault: &Fault) -> api::Fault {
     api::Fault { kind: fault.name().to_owned(), detail }
 }
 
-fn fault_understood(told: &api::Fault, answer: Option<&Answer>) -> Result<Fault, String> {
+/// Why an answer is not whole; empty if it is.
+pub(crate) fn truncated(text: &str) -> Result<Option<Truncated>, String> {
+    Ok(match text {
+        "" => None,
+        "length" => Some(Truncated::Length),
+        "time" => Some(Truncated::Time),
+        "disconnect" => Some(Truncated::Disconnect),
+        "unspecified" => Some(Truncated::Unspecified),
+        other => {
+            return Err(format!(
+                "truncated is length, time, disconnect or unspecified, not `{other}`"
+            ));
+        }
+    })
+}
+
+pub(crate) fn fault_understood(
+    told: &api::Fault,
+    answer: Option<&Answer>,
+) -> Result<Fault, String> {
     let detail = told.detail.as_str().into();
     Ok(match told.kind.as_str() {
         "dns" => Fault::Dns(detail),
@@ -437,6 +449,7 @@ mod tests {
             address: Some("127.0.0.9".parse().unwrap()),
             granted_at: NOW,
             not_before: NOW,
+            pause: Duration::from_millis(1_500),
         }
     }
 
@@ -451,6 +464,7 @@ mod tests {
         for lease in [page_lease(), robots_lease()] {
             let there = super::lease(&task(&lease).unwrap(), NOW).unwrap();
             assert_eq!((there.visit, there.address), (lease.visit, lease.address));
+            assert_eq!(there.pause, lease.pause);
             match (&lease.errand, &there.errand) {
                 (Errand::Page(a), Errand::Page(b)) => assert_eq!(a, b),
                 (Errand::Robots(a), Errand::Robots(b)) => assert_eq!(a, b),

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use ports::shard_store::Onward;
-use types::Timestamp;
+use types::{Task, Timestamp, UrlId};
 
-use super::{GROUP_MAX, Mode, Owner};
+use super::{Envelope, GROUP_MAX, Mode, Owner};
 use crate::keeper::Job;
 use crate::robots_book::Rules;
 use crate::stages::store::Kept;
@@ -71,6 +72,12 @@ impl Owner {
             self.frontier.robots_known(now, &origin, rules.mark());
             self.ctx.robots.put(origin, Arc::new(rules));
         }
+        // A refill that was read before this commit has been heard of before it, so a host that
+        // wakes up after it knows its rule.
+        for (host, rule) in kept.rules {
+            self.frontier.rule(now, &host, rule);
+        }
+        self.answer_offers(&kept.committed.accepted);
         let accepted = kept.committed.accepted.len();
         for task in kept.committed.accepted {
             self.frontier.offer(now, task);
@@ -86,7 +93,25 @@ impl Owner {
             self.post.entry(to).or_default().waiting = true;
         }
         for envelope in self.envelopes_under_way.drain(..) {
-            let _ = envelope.send(()); // a sender that is gone asks again after its restart
+            if let Envelope::Plain(taken) = envelope {
+                let _ = taken.send(()); // a sender that is gone asks again after its restart
+            }
+        }
+    }
+
+    /// Tells those who brought URLs which of them are new.
+    fn answer_offers(&mut self, accepted: &[Task]) {
+        let offers = self.envelopes_under_way.extract_if(.., |e| matches!(e, Envelope::Offer(..)));
+        let mut offers = offers.peekable();
+        if offers.peek().is_none() {
+            return;
+        }
+        let new: HashSet<UrlId> = accepted.iter().map(|task| task.record.url.id()).collect();
+        for offer in offers {
+            if let Envelope::Offer(ids, tell) = offer {
+                // Whoever asked may have gone.
+                let _ = tell.send(ids.iter().map(|id| new.contains(id)).collect());
+            }
         }
     }
 }

@@ -34,8 +34,11 @@ impl Owner {
             let spare = self.spare.take();
             let Some(permit) = spare.or_else(|| Arc::clone(&self.slots).try_acquire_owned().ok())
             else {
-                *wants_slot = self.frontier.wake_at(now).is_some_and(|at| at <= now);
-                return None;
+                // Whoever has something to do later looks again then: slots may come from workers
+                // that join, of which nobody tells us.
+                let at = self.frontier.wake_at(now);
+                *wants_slot = at.is_some_and(|at| at <= now);
+                return at.filter(|at| *at > now);
             };
             // A slot that waits for its moment is one that nobody else can use.
             let plenty = self.slots.available_permits() * 2 >= self.ctx.options.concurrency;

@@ -9,7 +9,7 @@ use ports::shard_store::{Arrival, Letter, LetterBody};
 use tokio::sync::oneshot;
 use types::ShardId;
 
-use super::{LETTERS_MAX, Note, Owner};
+use super::{Envelope, LETTERS_MAX, Note, Owner};
 use crate::keeper::Job;
 use crate::stages::store::RobotsNews;
 
@@ -37,7 +37,7 @@ impl Owner {
                 }
             }
         }
-        self.envelopes.push(taken);
+        self.envelopes.push(Envelope::Plain(taken));
         self.group_since.get_or_insert(now);
     }
 

@@ -6,7 +6,7 @@ use frontier::{Frontier, Lease};
 use ports::shard_store::{FoundSet, Letter, ScanCursor};
 use ports::{PortResult, Resolution, ShardStore};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use types::{HostKey, Record, ShardId, Task, Timestamp};
+use types::{HostKey, HostRule, Record, ShardId, Task, Timestamp, UrlId};
 
 use crate::REVISE_RECORDS;
 use crate::keeper::{KeeperHandle, Reply};
@@ -27,9 +27,16 @@ pub enum Note {
     },
     /// How do things stand?
     Ping(oneshot::Sender<Standing>),
-    /// URLs from outside; whoever brings them hears when they are in the store.
+    /// URLs from outside; whoever brings them hears when they are in the store, and for each
+    /// whether it was new.
     Offer {
         links: FoundSet,
+        taken: oneshot::Sender<Vec<bool>>,
+    },
+    /// Something is said of a host; whoever says it hears when it is in the store.
+    Rule {
+        host: HostKey,
+        rule: HostRule,
         taken: oneshot::Sender<()>,
     },
     /// Change records; see [`crate::Steering::revise`].
@@ -126,6 +133,14 @@ pub(super) enum Mode {
     Running,
     Draining,
     Closing,
+}
+
+/// Who waits for a group to be committed.
+#[derive(Debug)]
+pub(super) enum Envelope {
+    Plain(oneshot::Sender<()>),
+    /// With the URLs that were offered, in order.
+    Offer(Vec<UrlId>, oneshot::Sender<Vec<bool>>),
 }
 
 /// Letters for one other shard.

@@ -19,7 +19,7 @@ use super::{BACKOFF_MIN, LinkError, Outpost, Wish};
 use crate::EngineError;
 use crate::report::Report;
 use crate::roles::crew::{Membership, OVERTIME};
-use crate::roles::worker::{Hands as _, Term, Worker};
+use crate::roles::worker::{Abroad, Hands as _, Term, Worker};
 
 /// Heartbeats in a lease's time.
 const BEATS: u32 = 4;
@@ -36,6 +36,9 @@ pub(super) struct Session<'a> {
     /// None until they are asked for, and when the stream has broken.
     tasks: Option<mpsc::Receiver<Lease>>,
     ask_for_tasks_at: Instant,
+    /// Requests that have left, and the news of some that is under way to the frontier.
+    departures: mpsc::Receiver<(VisitId, Timestamp)>,
+    news: Option<News>,
     /// A heartbeat that is under way.
     beat: Option<Beat>,
     beat_at: Instant,
@@ -50,6 +53,7 @@ pub(super) struct Session<'a> {
 /// When it was sent, and what was answered.
 type Beaten = (Timestamp, Result<Vec<VisitId>, LinkError>);
 type Beat = Pin<Box<dyn Future<Output = Beaten> + Send>>;
+type News = Pin<Box<dyn Future<Output = Result<(), LinkError>> + Send>>;
 
 /// How a session ends.
 pub(super) enum End {
@@ -70,7 +74,9 @@ impl<'a> Session<'a> {
         let term = Term::until(outpost.ctx.clock.now() + membership.lease);
         // Every visit reports once.
         let (send, reports) = mpsc::channel(OVERTIME * membership.capacity.max(1));
-        let worker = Worker::new(outpost.ctx.clone(), send, Some(term.clone()));
+        let (depart, departures) = mpsc::channel(OVERTIME * membership.capacity.max(1));
+        let abroad = Abroad { term: term.clone(), departures: depart };
+        let worker = Worker::new(outpost.ctx.clone(), send, Some(abroad));
         let now = Instant::now();
         Self {
             outpost,
@@ -79,6 +85,8 @@ impl<'a> Session<'a> {
             reports,
             tasks: None,
             ask_for_tasks_at: now,
+            departures,
+            news: None,
             beat: None,
             beat_at: now + membership.lease / BEATS,
             pending: VecDeque::new(),
@@ -174,6 +182,13 @@ impl<'a> Session<'a> {
             biased;
             // One whose sender is gone is never changed again: we go on as we were told.
             Ok(()) = self.outpost.wish.changed() => {}
+            heard = answer(&mut self.news) => {
+                self.news = None;
+                // News that was not heard comes with the report.
+                self.gone |= heard == Err(LinkError::Gone);
+            }
+            // While some is under way, the rest gathers.
+            Some(first) = self.departures.recv(), if self.news.is_none() => self.send_news(first),
             beaten = answer(&mut self.beat) => {
                 self.beat = None;
                 self.on_beat(beaten);
@@ -220,6 +235,14 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Tells which requests have left: others wait at their addresses.
+    fn send_news(&mut self, first: (VisitId, Timestamp)) {
+        let mut left = vec![first];
+        left.extend(std::iter::from_fn(|| self.departures.try_recv().ok()));
+        let (link, session) = (self.outpost.link.clone(), self.membership.session);
+        self.news = Some(Box::pin(async move { link.sent(session, &left).await }));
+    }
+
     fn send_beat(&mut self) {
         let mut under_way: Vec<VisitId> = self.worker.under_way().collect();
         under_way.extend(self.pending.iter().map(|report| report.visit));
@@ -246,9 +269,9 @@ impl<'a> Session<'a> {
     }
 }
 
-async fn answer(beat: &mut Option<Beat>) -> Beaten {
-    match beat {
-        Some(beat) => beat.await,
+async fn answer<T>(asked: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+    match asked {
+        Some(asked) => asked.await,
         None => std::future::pending().await,
     }
 }
