@@ -31,6 +31,14 @@ pub fn world(repo: &Repo, mut args: Args) -> Result<()> {
     run(repo, "world::", &[("WORLD_HOSTS", hosts), ("WORLD_PAGES", pages)])
 }
 
+/// A world that has not changed, visited again.
+pub fn again(repo: &Repo, mut args: Args) -> Result<()> {
+    let hosts = args.number("--hosts")?.unwrap_or(100);
+    let pages = args.number("--pages")?.unwrap_or(10_000);
+    args.end()?;
+    run(repo, "again::a_world", &[("AGAIN_HOSTS", hosts), ("AGAIN_PAGES", pages)])
+}
+
 /// URLs that the store is offered, and how often its process dies.
 pub fn oracle(repo: &Repo, mut args: Args) -> Result<()> {
     let urls = args.number("--urls")?.unwrap_or(10_000_000);

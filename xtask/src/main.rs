@@ -52,6 +52,9 @@ The chores of lycosa: cargo xtask CHORE
   world [--hosts N] [--pages N]
                            a web with every fault, crawled with 1, 2 and 16 shards (500 hosts,
                            20000 pages)
+  again [--hosts N] [--pages N]
+                           a web that has not changed, visited a second time: how many bytes move
+                           (100 hosts, 10000 pages)
   train [--pages FOLDER]   learns main content and page types from reviewed pages and writes the
                            model (minutes)
   bench crawl [--hosts N] [--pages N]
@@ -110,6 +113,7 @@ fn run() -> anyhow::Result<()> {
         "starve" => long::starve(&repo, args),
         "faults" => long::faults(&repo, args),
         "world" => long::world(&repo, args),
+        "again" => long::again(&repo, args),
         "train" => content::train(&repo, args),
         "bench" => bench::run(&repo, args),
         "help" | "--help" | "-h" => {

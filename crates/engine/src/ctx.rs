@@ -27,6 +27,8 @@ pub struct EngineOptions {
     pub robots: RobotsSettings,
     pub retry: RetryPolicy,
     pub redirects_max: u8,
+    /// A server is believed so often in a row that a page has not changed; 0: for ever.
+    pub not_modified_max: u32,
     pub page_limits: page::Limits,
     pub archive: bool,
     pub archive_level: u8,

@@ -26,14 +26,14 @@ use std::time::Duration;
 
 use frontier::{Addresses, Frontier, FrontierOptions, Scope, Sizes};
 use ports::shard_store::{
-    Arrival, CommitBatch, Found, FoundSet, Recovery, Rejudge, ScanCursor, Tally,
+    Arrival, CommitBatch, Found, FoundSet, Judge, Recovery, Rejudge, ScanCursor, Tally,
 };
 use ports::{Claims, Clock, Fetcher, PortError, PortResult, Resolver, ShardStore};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use types::record::RetryPolicy;
-use types::{Canon, CrawlUrl, Record, ShardId, Timestamp};
+use types::{Canon, CrawlUrl, ShardId, Timestamp};
 
 pub use claims::ClaimBook;
 pub use clock::SteadyClock;
@@ -46,10 +46,9 @@ pub use pool::Pool;
 pub use robots_book::{RobotsBook, RobotsSettings};
 use roles::crew::Crew;
 pub use roles::frontier::Reviser;
-pub use roles::frontier::SKIPPED;
 use roles::frontier::{Note, Owner, OwnerParts, Standing};
-use stages::store::ARCHIVE_BYTES;
-pub use stages::store::Books;
+pub use roles::frontier::{SKIPPED, UNCHANGED};
+pub use stages::store::{ARCHIVE_BYTES, Books};
 pub use steering::{Injected, Steering};
 
 /// What can go wrong on our side.
@@ -143,6 +142,14 @@ fn catch_up(books: &mut Books) -> PortResult<()> {
     Ok(())
 }
 
+fn revise(store: &mut dyn ShardStore, judge: &mut Judge<'_>) -> PortResult<u64> {
+    let (mut cursor, mut changed) = (ScanCursor::default(), 0);
+    while !cursor.done {
+        changed += store.revise(&mut cursor, REVISE_RECORDS, judge)?.changed;
+    }
+    Ok(changed)
+}
+
 impl Opened {
     /// The small value of that name in the first shard.
     pub fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>> {
@@ -216,13 +223,23 @@ impl Opened {
     pub fn rejudge(&mut self, which: Rejudge) -> PortResult<u64> {
         let mut back = 0;
         for books in &mut self.books {
-            let mut cursor = ScanCursor::default();
-            while !cursor.done {
-                let judge = &mut |record: &Record| which.judge(record);
-                back += books.store.revise(&mut cursor, REVISE_RECORDS, judge)?.changed;
-            }
+            back += revise(&mut *books.store, &mut |record| which.judge(record))?;
         }
         Ok(back)
+    }
+
+    /// Goes over all records once. A shard remembers by the note that it is done; if we die before
+    /// it is, the next call goes over its records again. Answers how many were changed.
+    pub fn revise_once(&mut self, note: (&str, &[u8]), judge: &mut Judge<'_>) -> PortResult<u64> {
+        let (name, value) = note;
+        let mut changed = 0;
+        for books in &mut self.books {
+            if books.store.note(name)?.as_deref() != Some(value) {
+                changed += revise(&mut *books.store, judge)?;
+                books.store.set_note(name, value)?;
+            }
+        }
+        Ok(changed)
     }
 }
 

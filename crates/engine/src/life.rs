@@ -72,13 +72,14 @@ async fn page(
     departure: &Departure,
 ) -> Report {
     let url = task.record.url.clone();
-    let request = fetch::page_request(&task.record, address);
-    let conditional = request.validators != Validators::default();
+    let request = fetch::page_request(&ctx.options, &task.record, address);
+    let conditional = !request.validators.is_empty();
     let exchange = fetch::fetch(ctx, lease.visit, request, departure).await;
 
     let outcome = fetch::judge(&exchange, &url, &ctx.canon, conditional);
-    let touch = fetch::touch(&exchange, &outcome, true);
-    let visited = Visited { visit: lease.visit, url, found: task.record.found, address };
+    let touch = fetch::touch(&exchange, &outcome, !task.record.is_revisit());
+    let earlier = read::earlier(&task.record, &outcome, ctx.options.crawl_id);
+    let visited = Visited { visit: lease.visit, url, found: task.record.found, address, earlier };
     let (at, read, hold) =
         in_pool(ctx, exchange, move |ctx, exchange| read::page(ctx, &visited, outcome, exchange))
             .await;
@@ -111,7 +112,8 @@ async fn robots_txt(
     let (step, status) = robots_step(&exchange, &outcome, &errand, bytes_max);
     let found =
         Discovery { at: lease.granted_at, depth: 0, hops: errand.hops, seed: false, band: 0 };
-    let visited = Visited { visit: lease.visit, url: errand.url.clone(), found, address };
+    let url = errand.url.clone();
+    let visited = Visited { visit: lease.visit, url, found, address, earlier: None };
     let (at, packed, hold) =
         in_pool(ctx, exchange, move |ctx, exchange| read::robots(ctx, &visited, exchange)).await;
     let packed = packed.unwrap_or(None);

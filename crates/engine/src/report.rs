@@ -47,11 +47,13 @@ pub struct PageDone {
     pub task: Task,
     pub outcome: Outcome,
     pub followed: Followed,
+    /// The date of its records, where they were written by another clock than ours.
+    pub dated: Option<Timestamp>,
 }
 
 impl Done {
     pub(crate) fn page(task: Task, outcome: Outcome, followed: Followed) -> Self {
-        Self::Page(Box::new(PageDone { task, outcome, followed }))
+        Self::Page(Box::new(PageDone { task, outcome, followed, dated: None }))
     }
 }
 

@@ -135,6 +135,9 @@ pub struct FetchSettings {
     pub attempts_max: u32,
     /// Least pause before a failed URL is tried again.
     pub retry_delay: HumanDuration,
+    /// How often in a row a server is believed that a page has not changed (304). Then the page is
+    /// asked for whole once; `0` believes for ever.
+    pub not_modified_max: u32,
     /// Bytes of all answers in flight together; when they are used up, requests wait.
     pub memory_max: ByteSize,
     /// Proxies to go through.
@@ -160,6 +163,8 @@ impl Default for FetchSettings {
             redirects_max: 5,
             attempts_max: 3,
             retry_delay: HumanDuration::from_secs(10),
+            // One page in eleven moves as a whole: a lie comes to light, and a re-crawl stays cheap.
+            not_modified_max: 10,
             memory_max: ByteSize::gib(1),
             proxies: Vec::new(),
             headers: BTreeMap::new(),

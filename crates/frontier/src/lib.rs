@@ -526,11 +526,15 @@ impl Frontier {
             (_, PlaceNow::Forbidden(refusal)) => (None, Some(refusal)),
         };
         let slot = self.sites.entry(host.site.clone()).or_default();
-        if let (Pick::Page(_), None) = (&pick, &refusal) {
+        if let (Pick::Page(key), None) = (&pick, &refusal) {
             let policy = &self.options.politeness;
             let over = |count: u64, max: u64| max > 0 && count >= max;
-            if over(host.state.pages, policy.host_pages_max)
-                || over(slot.state.pages + slot.in_flight, policy.domain_pages_max)
+            // A page that was counted before is not counted again.
+            let known =
+                || host.back.iter().any(|task| task.key == *key && task.record.is_revisit());
+            if (over(host.state.pages, policy.host_pages_max)
+                || over(slot.state.pages + slot.in_flight, policy.domain_pages_max))
+                && !known()
             {
                 // Deferred: it stays in the store, and only a higher budget frees it. Visits of
                 // the domain that are under way may still fail and leave room.

@@ -51,9 +51,10 @@ pub struct Politeness {
     /// address belong to one of them at a time, and the others wait. Without a value, a folder of
     /// yours in the system's folder for temporary files; `off` does without.
     pub claims_dir: Option<String>,
-    /// Pages of one registered domain over the crawl's life; 0 means no cap.
+    /// Pages of one registered domain over the crawl's life; 0 means no cap. A page that is visited
+    /// again is not counted again.
     pub domain_pages_max: u64,
-    /// Pages of one host over the crawl's life; 0 means no cap.
+    /// The same of one host.
     pub host_pages_max: u64,
 }
 

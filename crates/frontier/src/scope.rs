@@ -27,9 +27,9 @@ pub struct CrawlSettings {
     pub exclude: Vec<String>,
     /// Links from the nearest seed.
     pub max_depth: u16,
-    /// Pages over the crawl's life; none means no limit.
+    /// Pages over the crawl's life, or since the last `lycosa recrawl` began; none means no limit.
     pub max_pages: Option<u64>,
-    /// Bytes of WARC over the crawl's life; none means no limit.
+    /// The same in bytes of WARC.
     pub max_bytes: Option<ByteSize>,
     /// Time of one run; none means no limit.
     pub max_time: Option<HumanDuration>,

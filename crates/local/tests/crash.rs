@@ -146,7 +146,8 @@ impl Crawl {
     fn settle(&mut self, task: &Task, visit: VisitId, warc: WarcRef) -> VisitCommit {
         let mut record = task.record.clone();
         let now = self.time();
-        record.settle(&Outcome::Fetched(Answer { status: 200, ..Answer::default() }), now, POLICY);
+        let outcome = Outcome::Fetched(Answer { status: 200, ..Answer::default() });
+        record.settle(visit, &outcome, now, POLICY);
         let url = record.url.clone();
         let number: u64 = url.path()[1..].parse().unwrap_or(0);
         if let Some(last) = &mut record.last {

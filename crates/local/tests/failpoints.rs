@@ -93,7 +93,8 @@ fn crawl(folder: &Path) -> PortResult<()> {
         let place = archive.append(&[members.as_slice()], at)?[0][0];
         archive.sync()?;
         let mut record = task.record.clone();
-        record.settle(&Outcome::Fetched(Answer { status: 200, ..Answer::default() }), at, POLICY);
+        let outcome = Outcome::Fetched(Answer { status: 200, ..Answer::default() });
+        record.settle(visit, &outcome, at, POLICY);
         let line = VisitLine {
             seq: 0,
             visit,

@@ -129,7 +129,8 @@ fn waiting(store: &mut Store, cursor: &mut Option<HostKey>) -> Vec<Task> {
 fn visited(visit: VisitId, task: Task) -> VisitCommit {
     let mut record = task.record;
     let at = Timestamp::from_secs(1_800_000_000);
-    record.settle(&Outcome::Fetched(Answer { status: 200, ..Answer::default() }), at, POLICY);
+    let outcome = Outcome::Fetched(Answer { status: 200, ..Answer::default() });
+    record.settle(visit, &outcome, at, POLICY);
     let line = VisitLine {
         seq: 0,
         visit,

@@ -39,6 +39,8 @@ enum Command {
     Crawl(Box<crawl::CrawlArgs>),
     /// Go on with a crawl
     Resume(Box<crawl::ResumeArgs>),
+    /// Visit every page of a crawl again; what has not changed is not fetched
+    Recrawl(Box<crawl::ResumeArgs>),
     /// Show how a crawl stands, running or not
     Status(look::StatusArgs),
     /// Tell what has become of a URL, and why
@@ -86,6 +88,7 @@ pub fn run(cli: Cli) -> Outcome {
     match cli.command {
         Command::Crawl(args) => crawl::run(&args),
         Command::Resume(args) => crawl::resume(&args),
+        Command::Recrawl(args) => crawl::recrawl(&args),
         Command::Status(args) => look::status(&args),
         Command::Explain(args) => look::explain(&args),
         Command::Dlq(args) => dlq::run(&args),

@@ -8,6 +8,7 @@ mod live;
 pub mod progress;
 pub mod rejudge;
 mod report;
+mod round;
 mod serve;
 mod survey;
 mod watch;
@@ -45,6 +46,8 @@ pub struct Plan {
     pub output: OutputFlags,
     /// Settings that differ from those of the last run, as people read them.
     pub changes: Vec<String>,
+    /// Visit every page again.
+    pub again: bool,
     /// Keep `/metrics` up after the end, until an interrupt.
     pub stay: bool,
 }
@@ -142,6 +145,17 @@ fn open(
             progress.say(&format!("lycosa: {sentence}"));
         }
     }
+    let mut round = round::Round::find(&mut opened)?;
+    if plan.again {
+        round = Some(round::Round::begin(&mut opened, now)?);
+    }
+    if let Some(round) = round {
+        let due = round.queue(&mut opened)?;
+        if due > 0 {
+            tracing::info!(due, "every page is due again");
+            progress.say(&format!("{} to visit again", counted(due, "URL")));
+        }
+    }
     let added = opened.seed(seeds, now)?;
     tracing::info!(seeds = seeds.len(), added, lost = opened.lost, "crawl opened");
     Ok((opened, clock))
@@ -192,10 +206,15 @@ impl Run<'_> {
         opened.each_seed(|_| seeds += 1)?;
         let events = Events::default();
         events.lost(lost);
+        let mut options = wiring::engine_options(settings, &self.held.mark);
+        if let Some(round) = round::Round::find(&mut opened)? {
+            options.max_pages = options.max_pages.map(|max| round.pages_max(max));
+            options.max_bytes = options.max_bytes.map(|max| round.bytes_max(max));
+        }
         let engine = Engine::new(
             opened,
             EngineParts {
-                options: wiring::engine_options(settings, &self.held.mark),
+                options,
                 clock: self.clock,
                 fetcher: net.fetcher,
                 resolver: net.resolver,

@@ -62,6 +62,14 @@ pub struct Visit {
     pub target_refused: Option<String>,
     pub truncated: Option<String>,
     pub answers: u32,
+    /// Visits that found the page as we have it, since this moment.
+    pub unchanged: Option<Unchanged>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Unchanged {
+    pub since: String,
+    pub visits: u32,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -182,6 +190,10 @@ fn visit_of(record: &Record) -> Option<Visit> {
         target_refused: last.target_refused.as_ref().map(ToString::to_string),
         truncated: last.answer.truncated.map(|why| why.as_str().to_owned()),
         answers: record.fetch_count,
+        unchanged: record
+            .held
+            .filter(|held| held.unchanged > 0)
+            .map(|held| Unchanged { since: held.at.rfc3339(), visits: held.unchanged }),
     })
 }
 
@@ -359,6 +371,9 @@ impl Visit {
         }
         if let Some(title) = &self.title {
             let _ = write!(text, ", {title:?}");
+        }
+        if let Some(Unchanged { since, visits }) = &self.unchanged {
+            let _ = write!(text, ", found unchanged {visits} times since {since}");
         }
         text
     }

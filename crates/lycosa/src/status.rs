@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use engine::SKIPPED;
+use engine::{SKIPPED, UNCHANGED};
 use ports::shard_store::{Counts, Tally, WaitingHost};
 use ports::{PortResult, ShardStore};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ pub struct Status {
     /// The process that crawls, if one does.
     pub process: Option<u32>,
     pub pages: u64,
+    /// Visits that found a page as we had it.
+    pub unchanged: u64,
     pub known: u64,
     pub queued: u64,
     pub scheduled: u64,
@@ -103,6 +105,7 @@ impl Status {
         }
         status.hosts = busiest(status.hosts);
         status.pages = tally.get("pages");
+        status.unchanged = tally.get(UNCHANGED);
         status.body_bytes = tally.get("body_bytes");
         status.robots_requests = tally.get("robots_requests");
         status.statuses = under(&tally, "status.");
@@ -130,7 +133,11 @@ impl Status {
             }
             None => line("state", "at rest".to_owned()),
         }
-        line("pages", format!("{} ({})", self.pages, size(self.body_bytes)));
+        let mut pages = format!("{} ({})", self.pages, size(self.body_bytes));
+        if self.unchanged > 0 {
+            let _ = write!(pages, ", {} of them as we had them", self.unchanged);
+        }
+        line("pages", pages);
         let Self { known, queued, scheduled, .. } = self;
         line("urls", format!("{known} known, {queued} queued, {scheduled} waiting for a retry"));
         line("archive", size(self.archive_bytes));

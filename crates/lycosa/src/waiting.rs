@@ -273,7 +273,12 @@ mod tests {
             };
             let retry_after = retry_after.map(Duration::from_secs);
             let outcome = Outcome::Failed(Failure { fault: fault.clone(), retry_after, answer });
-            record.settle(&outcome, at(secs), crate::wiring::retry(&settings));
+            record.settle(
+                types::VisitId(secs),
+                &outcome,
+                at(secs),
+                crate::wiring::retry(&settings),
+            );
             let host = HostState { last_fault: Some(fault), faults: 1, ..HostState::default() };
             reason(record, Some(&facts(host)), &settings, at(secs)).sentence
         };

@@ -280,6 +280,7 @@ fn options(settings: &Settings, shards: u16, crawl_id: u128) -> EngineOptions {
         robots: settings.robots.clone(),
         retry: retry(settings),
         redirects_max: settings.fetch.redirects_max,
+        not_modified_max: settings.fetch.not_modified_max,
         page_limits: page::Limits {
             body_bytes_max: settings.fetch.html_bytes_max.as_len(),
             ..page::Limits::default()

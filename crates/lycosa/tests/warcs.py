@@ -2,7 +2,7 @@
 
     python warcs.py [--killed] FILE.warc.gz...
 
-Prints one JSON line for every record of type response and metadata, and one for every file.
+Prints one JSON line for every record of type response, revisit and metadata, and one for every file.
 Needs warcio (PyPI), and zlib for the cutting. With --killed the writer died a moment ago: a file
 may end in a member that is not whole, which is counted; all before it must be readable still.
 Digests are checked. Exits 1 if a file is damaged otherwise.
@@ -49,12 +49,21 @@ def read(path, killed):
         kind, header = record.rec_type, record.rec_headers
         block = record.content_stream().read()
         records += 1
-        if kind not in ("response", "metadata"):
+        if kind not in ("response", "revisit", "metadata"):
             continue
         line = {"type": kind, "url": header.get_header("WARC-Target-URI")}
-        if kind == "response":
+        if kind != "metadata":
             line["status"] = int(record.http_headers.get_statuscode())
             line["truncated"] = header.get_header("WARC-Truncated")
+            line["id"] = header.get_header("WARC-Record-ID")
+            line["date"] = header.get_header("WARC-Date")
+            line["digest"] = header.get_header("WARC-Payload-Digest")
+            if kind == "revisit":
+                line["profile"] = header.get_header("WARC-Profile").rpartition("/")[2]
+                line["refers_to"] = header.get_header("WARC-Refers-To")
+                line["refers_to_url"] = header.get_header("WARC-Refers-To-Target-URI")
+                line["refers_to_date"] = header.get_header("WARC-Refers-To-Date")
+                line["block"] = len(block)
         else:
             line["visit"] = visit_of(block)
         print(json.dumps(line))

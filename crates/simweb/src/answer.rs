@@ -116,7 +116,7 @@ impl World {
     fn html_plan(&self, host: &Host, page: u64, ask: &Ask<'_>, extra: &Extra) -> Plan {
         let version = self.version(host, page, ask.at);
         let mut validators = None;
-        if self.hash(About::Validators, host.index, page).is_multiple_of(2) {
+        if unit(self.hash(About::Validators, host.index, page)) < self.spec.validators {
             let etag = format!("\"{}-{page}-{version}\"", host.index);
             let changed = http_date(FIRST_DAY + version * self.spec.change_secs);
             let same = match ask.header("if-none-match") {

@@ -222,7 +222,7 @@ impl Visit<'_> {
         if let Err(fault) = self.head(&plan).await {
             if plan.framing == Framing::Raw && plan.fate == Fate::Whole {
                 let (at, body_bytes) = (self.fetcher.clock.now(), plan.body.len());
-                pending.finish(&End { at, status: 0, body_bytes, aborted: false });
+                pending.finish(&End { at, status: 0, head_bytes: 0, body_bytes, aborted: false });
             }
             return Err(fault);
         }
@@ -341,6 +341,7 @@ impl Visit<'_> {
         pending.finish(&End {
             at: self.fetcher.clock.now(),
             status: plan.status,
+            head_bytes: head_bytes as u64,
             body_bytes,
             aborted: truncated.is_some(),
         });

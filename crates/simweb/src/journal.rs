@@ -41,6 +41,9 @@ pub struct Entry {
     pub status: u16,
     /// Bytes of the answer after its head.
     pub body_bytes: u64,
+    /// Bytes of its head, in the form of HTTP/1.1.
+    #[serde(default)]
+    pub head_bytes: u64,
     /// Requests to this host under way when this one came, itself included.
     pub in_flight: u32,
     pub user_agent: Arc<str>,
@@ -174,6 +177,7 @@ impl Journal {
             path: arrival.path.into(),
             status: 0,
             body_bytes: 0,
+            head_bytes: 0,
             in_flight,
             user_agent,
             connection: arrival.connection,
@@ -277,7 +281,7 @@ impl Book {
         }
         entry.ended = Some(end.at);
         entry.status = end.status;
-        entry.body_bytes = end.body_bytes;
+        (entry.head_bytes, entry.body_bytes) = (end.head_bytes, end.body_bytes);
         entry.aborted = end.aborted;
         if let Some(file) = &mut self.file
             && let Err(error) = write_line(file, &entry)
@@ -305,6 +309,7 @@ fn sort(entries: &mut [Entry]) {
 pub struct End {
     pub at: Timestamp,
     pub status: u16,
+    pub head_bytes: u64,
     pub body_bytes: u64,
     pub aborted: bool,
 }
@@ -335,7 +340,7 @@ impl Drop for Pending {
     fn drop(&mut self) {
         if !self.done {
             let at = self.journal.shared.clock.now().max(self.arrived);
-            let end = End { at, status: 0, body_bytes: 0, aborted: true };
+            let end = End { at, status: 0, head_bytes: 0, body_bytes: 0, aborted: true };
             self.journal.book().close(self.number, &end);
         }
     }

@@ -43,6 +43,8 @@ pub struct WorldSpec {
     pub retry_after_secs: u64,
     /// Share of hosts with a sitemap, named in robots.txt.
     pub sitemaps: f64,
+    /// Share of pages that come with validators.
+    pub validators: f64,
     /// Share of pages whose text changes, and how often in seconds.
     pub changing: f64,
     pub change_secs: u64,
@@ -72,6 +74,7 @@ impl Default for WorldSpec {
             crawl_delay_secs: 2,
             retry_after_secs: 3,
             sitemaps: 0.3,
+            validators: 0.5,
             changing: 0.0,
             change_secs: 3_600,
             faults: Faults::none(),

@@ -336,6 +336,7 @@ async fn a_journal_reads_back_from_its_file() {
     first.finish(&lycosa_simweb::journal::End {
         at: Timestamp::from_secs(102),
         status: 200,
+        head_bytes: 3,
         body_bytes: 7,
         aborted: false,
     });

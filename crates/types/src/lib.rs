@@ -20,7 +20,7 @@ pub use canonical::{Canon, CanonSettings};
 pub use host::{HostKey, Origin, Scheme, ShardId, Site};
 pub use host_state::{HostRule, HostState};
 pub use outcome::{Answer, Blame, Failure, Fault, Outcome, Refusal, Retry};
-pub use record::{Discovery, LastVisit, Record, State, Validators, VisitId, WarcRef};
+pub use record::{Discovery, Held, LastVisit, Record, State, Validators, VisitId, WarcRef};
 pub use size::{ByteRate, ByteSize};
 pub use task::{QueueKey, SiteState, Task};
 pub use time::{HumanDuration, Timestamp};

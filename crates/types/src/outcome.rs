@@ -74,6 +74,14 @@ pub struct Answer {
     pub noarchive: bool,
 }
 
+impl Answer {
+    /// A page, and all of it. The validators of anything else (an error, half a page) would have the
+    /// server tell us to keep that.
+    pub fn is_whole(&self) -> bool {
+        (200..300).contains(&self.status) && self.truncated.is_none()
+    }
+}
+
 /// Why a body is shorter than what the server had to say; the words of the WARC standard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Truncated {

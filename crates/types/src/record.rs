@@ -32,6 +32,10 @@ pub struct Record {
     /// The next visit waits until then; the URL is in `due` and not in its host's queue.
     pub due: Option<Timestamp>,
     pub last: Option<Box<LastVisit>>,
+    /// Set while `last` tells of a page that we have whole. The serde form of a record is that of
+    /// an old layout of rows, which does not know it.
+    #[serde(skip)]
+    pub held: Option<Held>,
 }
 
 /// How we came to know a URL, by the shortest way so far.
@@ -96,11 +100,61 @@ pub struct LastVisit {
     pub warc: Option<WarcRef>,
 }
 
+/// A page that we have whole: which visit brought it, and what later ones said of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The visit whose records hold it.
+    pub visit: VisitId,
+    /// The date of these records, by the clock of whoever wrote them.
+    pub at: Timestamp,
+    /// Visits since then that found it unchanged.
+    pub unchanged: u32,
+    /// The latest of them that went by the server's word (304) and saw no body.
+    pub told: u32,
+}
+
+impl Held {
+    /// `told` of a page whose server has contradicted itself: its word counts no more.
+    const DOUBTED: u32 = u32::MAX;
+
+    const fn new(visit: VisitId, at: Timestamp) -> Self {
+        Self { visit, at, unchanged: 0, told: 0 }
+    }
+}
+
 /// What a conditional request needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Validators {
     pub etag: Option<Box<str>>,
     pub last_modified: Option<Box<str>>,
+}
+
+impl Validators {
+    pub fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
+
+    /// A 304 repeats the validators of what it speaks of. Takes them over, and says whether it can
+    /// be the page that these belong to. A weak tag and a strong one of the same text are one: they
+    /// were compared so by the server, too.
+    fn confirm(&mut self, said: &Self) -> bool {
+        fn opaque(tag: &str) -> &str {
+            tag.strip_prefix("W/").unwrap_or(tag)
+        }
+        if let (Some(ours), Some(theirs)) = (&self.etag, &said.etag)
+            && opaque(ours) != opaque(theirs)
+        {
+            return false;
+        }
+        for (known, said) in
+            [(&mut self.etag, &said.etag), (&mut self.last_modified, &said.last_modified)]
+        {
+            if said.is_some() {
+                known.clone_from(said);
+            }
+        }
+        true
+    }
 }
 
 /// A record in an archive file of the shard: the response's gzip member.
@@ -169,28 +223,22 @@ impl Record {
             fetch_count: 0,
             due: None,
             last: None,
+            held: None,
         }
     }
 
-    /// The visit at `at` came to `outcome`. `warc` is where its answer was archived, if it was.
-    pub fn settle(&mut self, outcome: &Outcome, at: Timestamp, policy: RetryPolicy) -> After {
+    /// The visit at `at` came to `outcome`.
+    pub fn settle(
+        &mut self,
+        visit: VisitId,
+        outcome: &Outcome,
+        at: Timestamp,
+        policy: RetryPolicy,
+    ) -> After {
         self.due = None;
         if let Some(answer) = outcome.answer() {
             self.fetch_count = self.fetch_count.saturating_add(1);
-            let mut answer = answer.clone();
-            let mut warc = None;
-            if let (Outcome::Unchanged(_), Some(before)) = (outcome, &self.last) {
-                // A 304 has no body: what we know of the page is what the last body told, and
-                // where that lies.
-                answer = Answer { took_ms: answer.took_ms, ..before.answer.clone() };
-                warc = before.warc;
-            }
-            let moved_to = match outcome {
-                Outcome::Moved { to: Some(to), .. } => Some(to.as_str().into()),
-                _ => None,
-            };
-            self.last =
-                Some(Box::new(LastVisit { at, answer, moved_to, target_refused: None, warc }));
+            self.remember(visit, outcome, answer, at);
         }
         match outcome {
             Outcome::Fetched(answer) if (400..500).contains(&answer.status) => {
@@ -206,7 +254,71 @@ impl Record {
         }
     }
 
-    /// Another chance by hand, as if it had never failed.
+    /// What we know of the page after an answer.
+    fn remember(&mut self, visit: VisitId, outcome: &Outcome, answer: &Answer, at: Timestamp) {
+        let same = self.is_held(answer);
+        match (outcome, &mut self.held, &mut self.last) {
+            // A 304 has no body: what we know of the page is what the last body told, and where
+            // that lies.
+            (Outcome::Unchanged(_), Some(held), Some(last)) => {
+                held.unchanged = held.unchanged.saturating_add(1);
+                held.told = match last.answer.validators.confirm(&answer.validators) {
+                    true => held.told.saturating_add(1),
+                    false => Held::DOUBTED,
+                };
+                last.at = at;
+                last.answer.took_ms = answer.took_ms;
+            }
+            // The same body once more; the archive points at the first one.
+            (Outcome::Fetched(_), Some(held), Some(last)) if same => {
+                held.unchanged = held.unchanged.saturating_add(1);
+                held.told = 0;
+                last.at = at;
+                last.answer = answer.clone();
+            }
+            // It speaks of the server's health, and not of the page that we have.
+            (Outcome::Failed(_), Some(_), Some(_)) => {}
+            (outcome, held, last) => {
+                let fetched = matches!(outcome, Outcome::Fetched(_));
+                *held = (fetched && answer.is_whole()).then(|| Held::new(visit, at));
+                let moved_to = match outcome {
+                    Outcome::Moved { to: Some(to), .. } => Some(to.as_str().into()),
+                    _ => None,
+                };
+                let answer = answer.clone();
+                let visit = LastVisit { at, answer, moved_to, target_refused: None, warc: None };
+                *last = Some(Box::new(visit));
+            }
+        }
+    }
+
+    /// Whether this is the page that we have, byte for byte.
+    pub fn is_held(&self, answer: &Answer) -> bool {
+        let known = self.held.and(self.last.as_ref()).map(|last| &last.answer);
+        known.is_some_and(|known| {
+            answer.is_whole() && known.digest.is_some() && known.digest == answer.digest
+        })
+    }
+
+    /// What makes a request conditional, if it may be: the server is asked for the page only if it
+    /// is not the one that we have whole. After `told_max` answers in a row that it has not changed
+    /// we want to see it for ourselves; 0 believes them for ever. With `archive`, only a page that is
+    /// in the archive can be referred to.
+    pub fn condition(&self, told_max: u32, archive: bool) -> Option<&Validators> {
+        let held = self.held?;
+        let believed = held.told != Held::DOUBTED && (told_max == 0 || held.told < told_max);
+        let Answer { validators, digest, .. } = &self.last.as_ref()?.answer;
+        let there = digest.is_some() || !archive;
+        (believed && there && !validators.is_empty()).then_some(validators)
+    }
+
+    /// Whether its page has been counted already: we have it, or it has answered and this is not
+    /// just another attempt.
+    pub fn is_revisit(&self) -> bool {
+        self.held.is_some() || (self.last.is_some() && self.attempts == 0)
+    }
+
+    /// To be visited again, as if it had never failed.
     pub fn retried(self) -> Self {
         Self { state: State::Queued, attempts: 0, lost: 0, due: None, ..self }
     }
@@ -257,6 +369,8 @@ mod tests {
 
     const POLICY: RetryPolicy =
         RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+
+    const VISIT: VisitId = VisitId(1);
 
     fn answer(status: u16) -> Answer {
         Answer { status, ..Answer::default() }
@@ -321,14 +435,14 @@ mod tests {
         let fault = failed(Fault::Status(500), None);
         let at = Timestamp::from_secs(1_000);
         assert_eq!(
-            record.settle(&fault, at, POLICY),
+            record.settle(VISIT, &fault, at, POLICY),
             After::Retry { at: Timestamp::from_secs(1_010) }
         );
         assert_eq!(
-            record.settle(&fault, at, POLICY),
+            record.settle(VISIT, &fault, at, POLICY),
             After::Retry { at: Timestamp::from_secs(1_040) }
         );
-        assert_eq!(record.settle(&fault, at, POLICY), After::Done);
+        assert_eq!(record.settle(VISIT, &fault, at, POLICY), After::Done);
         assert_eq!(
             record.state,
             State::Retired(Retirement::DeadLetter { fault: Fault::Status(500), attempts: 3 })
@@ -338,9 +452,11 @@ mod tests {
     #[test]
     fn the_server_may_ask_for_a_longer_wait_but_not_for_a_shorter_one() {
         let at = Timestamp::from_secs(1_000);
-        let long = record(State::Queued).settle(&failed(Fault::Status(429), Some(77)), at, POLICY);
+        let long =
+            record(State::Queued).settle(VISIT, &failed(Fault::Status(429), Some(77)), at, POLICY);
         assert_eq!(long, After::Retry { at: Timestamp::from_secs(1_077) });
-        let short = record(State::Queued).settle(&failed(Fault::Status(429), Some(1)), at, POLICY);
+        let short =
+            record(State::Queued).settle(VISIT, &failed(Fault::Status(429), Some(1)), at, POLICY);
         assert_eq!(short, After::Retry { at: Timestamp::from_secs(1_010) });
     }
 
@@ -349,19 +465,19 @@ mod tests {
         let mut record = record(State::Queued);
         let at = Timestamp::from_secs(5);
         let lost = failed(Fault::Lost, None);
-        assert_eq!(record.settle(&lost, at, POLICY), After::Retry { at });
+        assert_eq!(record.settle(VISIT, &lost, at, POLICY), After::Retry { at });
         assert_eq!(record.attempts, 0);
-        record.settle(&lost, at, POLICY);
-        assert_eq!(record.settle(&lost, at, POLICY), After::Done);
+        record.settle(VISIT, &lost, at, POLICY);
+        assert_eq!(record.settle(VISIT, &lost, at, POLICY), After::Done);
         assert!(matches!(record.state, State::Retired(Retirement::DeadLetter { .. })));
     }
 
     #[test]
     fn an_answer_clears_the_counts() {
         let mut record = record(State::Queued);
-        record.settle(&failed(Fault::Status(500), None), Timestamp::ZERO, POLICY);
-        record.settle(&failed(Fault::Lost, None), Timestamp::ZERO, POLICY);
-        record.settle(&Outcome::Fetched(answer(200)), Timestamp::ZERO, POLICY);
+        record.settle(VISIT, &failed(Fault::Status(500), None), Timestamp::ZERO, POLICY);
+        record.settle(VISIT, &failed(Fault::Lost, None), Timestamp::ZERO, POLICY);
+        record.settle(VISIT, &Outcome::Fetched(answer(200)), Timestamp::ZERO, POLICY);
         assert_eq!((record.attempts, record.lost, record.fetch_count), (0, 0, 1));
     }
 
@@ -369,12 +485,100 @@ mod tests {
     fn an_unchanged_page_keeps_what_its_last_body_told() {
         let mut record = record(State::Queued);
         let body = Answer { title: Some("T".into()), links: 7, ..answer(200) };
-        record.settle(&Outcome::Fetched(body), Timestamp::from_secs(1), POLICY);
-        record.settle(&Outcome::Unchanged(answer(304)), Timestamp::from_secs(2), POLICY);
+        record.settle(VISIT, &Outcome::Fetched(body), Timestamp::from_secs(1), POLICY);
+        record.settle(VISIT, &Outcome::Unchanged(answer(304)), Timestamp::from_secs(2), POLICY);
         let last = record.last.unwrap();
         assert_eq!((last.answer.status, last.answer.links), (200, 7));
         assert_eq!(last.at, Timestamp::from_secs(2));
         assert_eq!(last.answer.title.as_deref(), Some("T"));
+    }
+
+    fn page(etag: &str, digest: u8) -> Answer {
+        let validators = Validators { etag: Some(etag.into()), last_modified: None };
+        Answer { validators, digest: Some([digest; 20]), ..answer(200) }
+    }
+
+    fn not_modified(etag: Option<&str>) -> Outcome {
+        let validators = Validators { etag: etag.map(Into::into), last_modified: None };
+        Outcome::Unchanged(Answer { validators, ..answer(304) })
+    }
+
+    /// A page that was visited with these outcomes, each a second after the one before.
+    fn visited(outcomes: &[Outcome]) -> Record {
+        let mut record = record(State::Queued);
+        for (outcome, n) in outcomes.iter().zip(1..) {
+            record.settle(VisitId(n), outcome, Timestamp::from_secs(n), POLICY);
+        }
+        record
+    }
+
+    fn held(outcomes: &[Outcome]) -> Option<(u64, u32, u32)> {
+        visited(outcomes).held.map(|held| (held.visit.0, held.unchanged, held.told))
+    }
+
+    #[test]
+    fn a_page_is_held_from_its_first_whole_body_until_another_comes() {
+        let one = || Outcome::Fetched(page("\"1\"", 1));
+        let two = || Outcome::Fetched(page("\"2\"", 2));
+        let cut = Answer { truncated: Some(crate::outcome::Truncated::Time), ..page("\"1\"", 1) };
+        let sick = Outcome::Failed(Failure {
+            fault: Fault::Status(503),
+            retry_after: None,
+            answer: Some(page("\"oops\"", 9)),
+        });
+        assert_eq!(held(&[one()]), Some((1, 0, 0)));
+        assert_eq!(held(&[one(), not_modified(None), not_modified(None)]), Some((1, 2, 2)));
+        assert_eq!(held(&[one(), not_modified(None), one()]), Some((1, 2, 0)), "by its digest");
+        assert_eq!(held(&[one(), two()]), Some((2, 0, 0)));
+        assert_eq!(held(&[one(), sick.clone(), one()]), Some((1, 1, 0)), "a bad day in between");
+        assert_eq!(held(&[sick, one()]), Some((2, 0, 0)));
+        assert_eq!(held(&[one(), Outcome::Fetched(cut)]), None, "half a page is not the page");
+        assert_eq!(held(&[one(), Outcome::Fetched(answer(404))]), None);
+        let to = CrawlUrl::parse("http://b.test/");
+        let away = Outcome::Moved { to: to.ok(), lasting: true, answer: answer(301) };
+        assert_eq!(held(&[one(), away]), None);
+    }
+
+    #[test]
+    fn the_archive_is_pointed_at_where_the_body_came() {
+        let mut record = visited(&[Outcome::Fetched(page("\"1\"", 1))]);
+        let place = WarcRef { file: 1, offset: 2, length: 3 };
+        record.last.as_mut().unwrap().warc = Some(place);
+        for outcome in [not_modified(None), Outcome::Fetched(page("\"1b\"", 1))] {
+            record.settle(VisitId(2), &outcome, Timestamp::from_secs(2), POLICY);
+            assert_eq!(record.last.as_ref().unwrap().warc, Some(place));
+        }
+    }
+
+    #[test]
+    fn a_condition_is_what_the_last_answer_gave_and_not_for_ever() {
+        let etag = |outcomes: &[Outcome], told_max| {
+            let record = visited(outcomes);
+            record
+                .condition(told_max, true)
+                .and_then(|known| known.etag.as_deref())
+                .map(str::to_owned)
+        };
+        let one = || Outcome::Fetched(page("W/\"1\"", 1));
+        let told = not_modified;
+        assert_eq!(etag(&[one()], 2).as_deref(), Some("W/\"1\""));
+        // The same tag, now strong: it is the better one to ask with.
+        assert_eq!(etag(&[one(), told(Some("\"1\""))], 2).as_deref(), Some("\"1\""));
+        assert_eq!(etag(&[one(), told(None), told(None)], 2), None);
+        assert_eq!(etag(&[one(), told(None), told(None)], 0).as_deref(), Some("W/\"1\""));
+        assert_eq!(etag(&[one(), told(None), told(None), one()], 2).as_deref(), Some("W/\"1\""));
+        assert_eq!(etag(&[one(), told(Some("\"2\""))], 0), None, "it speaks of another page");
+        assert_eq!(etag(&[Outcome::Fetched(answer(200))], 2), None, "nothing to ask with");
+    }
+
+    #[test]
+    fn a_page_counts_once_however_often_it_is_visited() {
+        let fetched = Outcome::Fetched(answer(200));
+        let sick = failed(Fault::Status(503), None);
+        assert!(!visited(&[]).is_revisit());
+        assert!(visited(std::slice::from_ref(&fetched)).is_revisit());
+        assert!(visited(&[fetched, sick.clone()]).retried().is_revisit());
+        assert!(!visited(&[sick]).is_revisit());
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use lycosa_warc::cdxj::Entry;
 use lycosa_warc::{
-    Algorithm, Capture, Compressor, Level, Record, RecordId, TransferCoded, Truncated, Visit,
-    VisitIds, WarcDate, WarcFields,
+    Algorithm, Capture, Compressor, Earlier, Level, Record, RecordId, TransferCoded, Truncated,
+    Visit, VisitIds, WarcDate, WarcFields,
 };
 
 struct Case {
@@ -21,6 +21,8 @@ struct Case {
     body: Vec<u8>,
     truncated: Option<Truncated>,
     algorithm: Algorithm,
+    /// The number of the case whose page this is once more.
+    earlier: Option<u8>,
 }
 
 impl Case {
@@ -33,7 +35,13 @@ impl Case {
             body: body.to_vec(),
             truncated: None,
             algorithm: Algorithm::Sha1,
+            earlier: None,
         }
+    }
+
+    fn again(mut self, earlier: u8) -> Self {
+        self.earlier = Some(earlier);
+        self
     }
 
     fn truncated(mut self, why: Truncated) -> Self {
@@ -62,7 +70,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let date = WarcDate::from_unix_seconds(start);
     compressor.member(&Record::warcinfo(warcinfo, date, filename, &info).build()?, &mut warc);
 
+    let date = |number: u8| WarcDate::from_unix_seconds(start + i64::from(number));
+    let mut digests = vec![None];
     for (number, case) in (1_u8..).zip(cases()) {
+        let earlier = case.earlier.and_then(|earlier| {
+            let id = VisitIds::derive(earlier.into()).response;
+            let digest = digests.get(usize::from(earlier)).copied().flatten()?;
+            Some(Earlier { id, date: date(earlier), digest })
+        });
         let mut metadata = WarcFields::new();
         metadata
             .push("via", "http://a.test/")
@@ -72,7 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let visit = Visit {
             capture: Capture {
                 uri: case.url,
-                date: WarcDate::from_unix_seconds(start + i64::from(number)),
+                date: date(number),
                 warcinfo: Some(warcinfo),
                 ip: Some(case.ip.parse()?),
                 protocols: case.protocols,
@@ -81,6 +96,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             request: request.as_bytes(),
             response_head: &case.head,
             response_body: &case.body.chunks(1000).collect::<Vec<_>>(),
+            earlier,
             truncated: case.truncated,
             payload_type: Some("text/html"),
             metadata: Some(&metadata),
@@ -88,6 +104,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             transfer_coded: TransferCoded::Omit,
         };
         let members = compressor.visit(&visit, &mut warc)?;
+        assert_eq!(members.revisit.is_some(), case.earlier.is_some(), "{}", case.url);
+        digests.push(Some(members.digest));
         Entry::of_visit(&visit.capture, &members, filename, 0).push_line(&mut index);
     }
     fs::write(&path, warc)?;
@@ -107,6 +125,10 @@ fn cases() -> Vec<Case> {
     vec![
         Case::new("http://a.test/", HTML, PAGE),
         Case::new("http://a.test/chunked", CHUNKED, &chunked(PAGE, 7)),
+        Case::new("http://a.test/", HTML, PAGE).again(1),
+        Case::new("http://a.test/", b"HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\n\r\n", b"")
+            .again(1),
+        Case::new("http://a.test/chunked", CHUNKED, &chunked(PAGE, 7)).again(2),
         Case::new(
             "http://a.test/chunked-trailer",
             CHUNKED,

@@ -16,6 +16,9 @@ use serde_json::Value;
 use crate::fields::escape_uri;
 use crate::{Capture, Digest, VisitMembers, WarcDate, surt};
 
+/// What stands for the media type of a record that has no payload of its own.
+pub const REVISIT_MIME: &str = "warc/revisit";
+
 /// What a line says of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -46,7 +49,7 @@ impl<'a> Entry<'a> {
         Self {
             url: capture.uri,
             date: capture.date,
-            mime: head.and_then(|head| head.mime()),
+            mime: members.mime(),
             status: head.map(|head| head.status()),
             digest: members.digest,
             length: members.response.len as u64,

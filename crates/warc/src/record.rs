@@ -6,8 +6,8 @@
 //!
 //! Always: a header that was built parses back to the same fields, whatever was put in.
 //!
-//! Not here: over which bytes the digests go (`payload`), gzip (`member`). Not here yet: revisit
-//! and resource records.
+//! Not here: over which bytes the digests go (`payload`), gzip (`member`). Not here yet: resource
+//! records.
 
 use std::net::IpAddr;
 
@@ -29,6 +29,34 @@ pub struct Capture<'a> {
     /// Protocols from the top down: `http/1.1`, `tls/1.3`. An `h2` here says that the block was
     /// rebuilt as HTTP/1.1 text.
     pub protocols: &'a [&'a str],
+}
+
+/// The response that a revisit record points back at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Earlier {
+    pub id: RecordId,
+    /// Its WARC-Date, to the second.
+    pub date: WarcDate,
+    /// What its index line says; see [`Record::index_digest`].
+    pub digest: Digest,
+}
+
+/// How we know that the payload is the earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revisit {
+    /// The payload came once more, and its digest is the same.
+    SameDigest,
+    /// The server said so (304).
+    NotModified,
+}
+
+impl Revisit {
+    const fn profile(self) -> &'static str {
+        match self {
+            Self::SameDigest => "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest",
+            Self::NotModified => "http://netpreserve.org/warc/1.1/revisit/server-not-modified",
+        }
+    }
 }
 
 /// Why a block holds less than the server had.
@@ -101,6 +129,26 @@ impl<'a> Record<'a> {
             .message(head, body, Payload::After(head.len()))
     }
 
+    /// What came back, when its payload is the one of an earlier record of the same URL: the head
+    /// alone. Its WARC-Payload-Digest is the earlier one's, by which replay tools find it.
+    #[must_use]
+    pub fn revisit(
+        capture: &Capture<'_>,
+        id: RecordId,
+        head: &'a [u8],
+        why: Revisit,
+        earlier: &Earlier,
+    ) -> RecordBuilder<'a> {
+        RecordBuilder::new("revisit", "application/http; msgtype=response", id, capture.date)
+            .capture(capture)
+            .source(capture)
+            .field("WARC-Profile", why.profile())
+            .field("WARC-Refers-To", &earlier.id.to_string())
+            .field("WARC-Refers-To-Target-URI", &escape_uri(capture.uri))
+            .field("WARC-Refers-To-Date", &earlier.date.to_string())
+            .message(head, &[], Payload::Elsewhere(earlier.digest))
+    }
+
     /// What we know beside it: `via`, `hopsFromSeed`, `fetchTimeMs`, `outlink`, …
     #[must_use]
     pub fn metadata(
@@ -164,6 +212,8 @@ enum Payload {
     None,
     /// The block is an HTTP message with a head of this length.
     After(usize),
+    /// The block is the head of an HTTP message; another record has its payload.
+    Elsewhere(Digest),
 }
 
 /// A record in the making. A bad value does not interrupt the chain; [`Self::build`] refuses.
@@ -288,6 +338,13 @@ impl<'a> RecordBuilder<'a> {
         let message = match self.payload {
             Payload::After(head) => {
                 Some(MessageDigests::new(&self.block, head, self.algorithm, self.transfer_coded))
+            }
+            Payload::Elsewhere(digest) => {
+                let head = self.block.iter().map(|slice| slice.len()).sum();
+                let choice = TransferCoded::Omit;
+                let mut message = MessageDigests::new(&self.block, head, self.algorithm, choice);
+                message.payload = Some(digest);
+                Some(message)
             }
             Payload::None => None,
         };

@@ -3,10 +3,14 @@
 //! Request, response, metadata, in this order, each a gzip member, each pointing at the response
 //! (the response at the request), all with the same date: one capture event in the words of the
 //! standard. They are appended together or not at all.
+//!
+//! Where the payload is one that an earlier visit to the same URL has brought, a revisit record
+//! stands in the response's place: its head, and where the payload is.
 
+use crate::cdxj::REVISIT_MIME;
 use crate::{
-    Algorithm, Capture, Compressor, Digest, Error, HttpHead, MemberRange, Record, RecordId,
-    TransferCoded, Truncated, WarcFields,
+    Algorithm, Capture, Compressor, Digest, Earlier, Error, HttpHead, MemberRange, Record,
+    RecordId, Revisit, TransferCoded, Truncated, WarcFields,
 };
 
 /// All that is kept of one visit.
@@ -19,6 +23,9 @@ pub struct Visit<'a> {
     /// See [`Record::response`].
     pub response_head: &'a [u8],
     pub response_body: &'a [&'a [u8]],
+    /// The payload that we have of this URL; only a whole answer with a payload of its own, or a
+    /// 304, may be given one.
+    pub earlier: Option<Earlier>,
     pub truncated: Option<Truncated>,
     /// Type of the payload as identified by reading it.
     pub payload_type: Option<&'a str>,
@@ -51,12 +58,26 @@ impl VisitIds {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisitMembers {
     pub request: MemberRange,
+    /// The response, or the revisit in its place.
     pub response: MemberRange,
     pub metadata: Option<MemberRange>,
+    /// Set if it is a revisit.
+    pub revisit: Option<Revisit>,
     /// For the index line; see [`Record::index_digest`].
     pub digest: Digest,
     /// For the index line: what readers will find in the response's head.
     pub head: Option<HttpHead>,
+}
+
+impl VisitMembers {
+    /// The media type for the index line.
+    #[must_use]
+    pub fn mime(&self) -> Option<&str> {
+        match self.revisit {
+            Some(_) => Some(REVISIT_MIME),
+            None => self.head.as_ref().and_then(HttpHead::mime),
+        }
+    }
 }
 
 impl Compressor {
@@ -70,7 +91,19 @@ impl Compressor {
             .concurrent_to(ids.response)
             .algorithm(visit.algorithm)
             .build()?;
-        let response = response(visit).build()?;
+        let mut response = response(visit).build()?;
+        let mut digest = response.index_digest().expect("a response always has a payload");
+        let not_modified = response.http_head().is_some_and(|head| head.status() == "304");
+        let revisit = match visit.earlier {
+            Some(_) if not_modified => Some(Revisit::NotModified),
+            Some(earlier) if earlier.digest == digest => Some(Revisit::SameDigest),
+            _ => None,
+        };
+        if let (Some(why), Some(earlier)) = (revisit, &visit.earlier) {
+            let record = Record::revisit(capture, ids.response, visit.response_head, why, earlier);
+            response = record.concurrent_to(ids.request).algorithm(visit.algorithm).build()?;
+            digest = earlier.digest;
+        }
         let metadata = match visit.metadata {
             Some(fields) => {
                 let record = Record::metadata(capture, ids.metadata, fields);
@@ -78,11 +111,11 @@ impl Compressor {
             }
             None => None,
         };
-        let digest = response.index_digest().expect("a response always has a payload");
         Ok(VisitMembers {
             request: self.member(&request, out),
             response: self.member(&response, out),
             metadata: metadata.map(|record| self.member(&record, out)),
+            revisit,
             digest,
             head: response.into_http_head(),
         })
@@ -118,6 +151,7 @@ mod tests {
             request: b"GET / HTTP/1.1\r\n\r\n",
             response_head: b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n",
             response_body: body,
+            earlier: None,
             truncated: Some(Truncated::Length),
             payload_type: None,
             metadata: Some(metadata),
@@ -147,6 +181,49 @@ mod tests {
         assert_eq!(header.fields.get("WARC-Payload-Digest"), line.digest.as_deref());
         assert_eq!(header.fields.get("WARC-Truncated"), Some("length"));
         assert_eq!(reader.finish().unwrap().unwrap().length, line.length);
+    }
+
+    #[test]
+    fn a_payload_that_is_there_already_is_pointed_at() {
+        let metadata = WarcFields::new();
+        let mut compressor = Compressor::new(Level::DEFAULT);
+        let first = visit(&metadata, &[b"page"]);
+        let mut file = Vec::new();
+        let members = compressor.visit(&first, &mut file).unwrap();
+        assert_eq!(members.revisit, None);
+        let id = first.ids.response;
+        let earlier = Some(Earlier { id, date: first.capture.date, digest: members.digest });
+        let plain = Visit { earlier, truncated: None, ids: VisitIds::derive(10), ..first };
+        let not_modified = b"HTTP/1.1 304 Not Modified\r\n\r\n";
+        for (visit, why, profile) in [
+            (plain, Some(Revisit::SameDigest), "identical-payload-digest"),
+            (
+                Visit { response_head: not_modified, response_body: &[], ..plain },
+                Some(Revisit::NotModified),
+                "server-not-modified",
+            ),
+            (Visit { response_body: &[b"another page"], ..plain }, None, ""),
+        ] {
+            let start = file.len();
+            let members = compressor.visit(&visit, &mut file).unwrap();
+            assert_eq!(members.revisit, why);
+            let mut reader = Reader::new(&file[members.response.start..]);
+            let header = reader.next_record().unwrap().unwrap();
+            let said = |name| header.fields.get(name).unwrap_or_default();
+            assert!(said("WARC-Profile").ends_with(profile), "{}", said("WARC-Profile"));
+            let Some(_) = why else {
+                assert_eq!(said("WARC-Type"), "response");
+                continue;
+            };
+            assert_eq!(said("WARC-Type"), "revisit");
+            assert_eq!(said("WARC-Refers-To"), id.to_string());
+            assert_eq!(said("WARC-Refers-To-Date"), first.capture.date.to_string());
+            assert_eq!(said("WARC-Refers-To-Target-URI"), said("WARC-Target-URI"));
+            assert_eq!(said("WARC-Payload-Digest"), members.digest.to_string());
+            assert_eq!(said("Content-Length"), visit.response_head.len().to_string());
+            assert_eq!(members.mime(), Some("warc/revisit"));
+            assert!(file.len() > start);
+        }
     }
 
     #[test]

@@ -118,7 +118,7 @@ def records_problems(records):
             if not digest(field["WARC-Payload-Digest"], payload(block)):
                 yield f"{offset}: payload digest is not that of the entity-body"
         for name, value in fields:
-            if name in ("WARC-Concurrent-To", "WARC-Warcinfo-ID") and value not in ids:
+            if name in ("WARC-Concurrent-To", "WARC-Warcinfo-ID", "WARC-Refers-To") and value not in ids:
                 yield f"{offset}: {name} {value} leads nowhere"
 
 

@@ -41,6 +41,8 @@ pub use words::{Note, OwnerParts, Reviser, Revision, Standing};
 
 /// Counts links that were not taken; the reason follows.
 pub const SKIPPED: &str = "skipped.";
+/// Counts visits that found the page that we have, by the server's word or by its digest.
+pub const UNCHANGED: &str = "unchanged";
 /// Letters that travel in one envelope.
 const LETTERS_MAX: usize = 256;
 /// Hosts read in one go when the front queues are filled.
@@ -302,7 +304,7 @@ impl Owner {
         let mut fate = Fate::Leaves;
         match report.done {
             Done::Page(done) => {
-                let PageDone { task, outcome, mut followed } = *done;
+                let PageDone { task, outcome, mut followed, dated } = *done;
                 self.ctx.events.visited(task.record.url.as_str(), &outcome);
                 self.count(&outcome);
                 for (why, links) in &followed.skipped {
@@ -313,9 +315,19 @@ impl Owner {
                     self.ctx.scope.write().expect("no panic while locked").add_seed(&joined);
                 }
                 let mut record = task.record;
-                record.settle(&outcome, report.at, self.ctx.options.retry);
+                record.settle(report.visit, &outcome, report.at, self.ctx.options.retry);
                 if let Some(last) = &mut record.last {
                     last.target_refused = followed.refused;
+                }
+                let met = |held: types::Held| held.visit != report.visit;
+                if outcome.answer().is_some() && record.held.is_some_and(met) {
+                    let failed = matches!(outcome, Outcome::Failed(_));
+                    self.group.tally.add(UNCHANGED, u64::from(!failed));
+                }
+                if let (Some(held), Some(dated)) = (&mut record.held, dated)
+                    && held.visit == report.visit
+                {
+                    held.at = dated;
                 }
                 visit.line = outcome.answer().map(|answer| VisitLine {
                     seq: 0,
@@ -367,7 +379,7 @@ impl Owner {
                     retry_after: None,
                     answer: None,
                 });
-                let after = task.record.settle(&outcome, now, self.ctx.options.retry);
+                let after = task.record.settle(report.visit, &outcome, now, self.ctx.options.retry);
                 visit.url = Some(UrlChange { key: task.key, record: task.record.clone() });
                 if after != After::Done {
                     fate = Fate::Stays(Box::new(task));

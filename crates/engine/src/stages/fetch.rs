@@ -12,7 +12,7 @@ use types::{
     Answer, Base, Canon, CrawlUrl, Fault, Outcome, Record, Timestamp, Validators, VisitId,
 };
 
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, EngineOptions};
 use crate::roles::worker::Departure;
 
 /// Longest `Retry-After` that is taken as meant; a longer one is a mistake or a joke.
@@ -29,13 +29,14 @@ pub async fn fetch(ctx: &Ctx, visit: VisitId, request: Request, departure: &Depa
     ctx.fetcher.fetch(request, &mut on_sent).await
 }
 
-/// A page that we have whole is asked for only if it has changed. The validators of anything else
-/// (an error, half a page) would have the server tell us to keep that.
-pub fn page_request(record: &Record, address: std::net::IpAddr) -> Request {
-    let whole =
-        |answer: &&Answer| (200..300).contains(&answer.status) && answer.truncated.is_none();
-    let last = record.last.as_ref().map(|last| &last.answer).filter(whole);
-    let validators = last.map(|answer| answer.validators.clone()).unwrap_or_default();
+/// A page that we have whole is asked for only if it has changed.
+pub fn page_request(
+    options: &EngineOptions,
+    record: &Record,
+    address: std::net::IpAddr,
+) -> Request {
+    let condition = record.condition(options.not_modified_max, options.archive);
+    let validators = condition.cloned().unwrap_or_default();
     Request { url: record.url.clone(), address, purpose: Purpose::Page, validators }
 }
 
@@ -75,7 +76,7 @@ fn broken(fault: Fault) -> Outcome {
     Outcome::Failed(Failure { fault, retry_after: None, answer: None })
 }
 
-/// What the visit was like for the host.
+/// What the visit was like for the host; `page`: an answer is a page that was not counted before.
 pub fn touch(exchange: &Exchange, outcome: &Outcome, page: bool) -> Touch {
     let ended = exchange.times.ended;
     match outcome {
@@ -97,7 +98,8 @@ pub fn touch(exchange: &Exchange, outcome: &Outcome, page: bool) -> Touch {
 }
 
 fn answer(response: &Response, exchange: &Exchange) -> Answer {
-    let text = |name| response.header(name).map(Into::into);
+    let short = |value: &&str| value.len() <= VALIDATOR_BYTES_MAX;
+    let text = |name| response.header(name).filter(short).map(Into::into);
     let started = exchange.times.sent.unwrap_or(exchange.times.started);
     let took = exchange.times.ended.since(started).as_millis();
     Answer {
@@ -110,6 +112,9 @@ fn answer(response: &Response, exchange: &Exchange) -> Answer {
         ..Answer::default()
     }
 }
+
+/// Longest validator that is kept: it lies in the URL's row. Without it the page is asked for whole.
+const VALIDATOR_BYTES_MAX: usize = 256;
 
 /// Longest media type that is kept; registered ones are far shorter.
 const MEDIA_TYPE_MAX: usize = 100;
@@ -183,7 +188,6 @@ mod tests {
         let url = CrawlUrl::parse("http://a.test/").unwrap();
         let found =
             types::Discovery { at: Timestamp::ZERO, depth: 0, hops: 0, seed: true, band: 0 };
-        let address = "192.0.2.1".parse().unwrap();
         let delay = Duration::from_secs(10);
         let policy = types::record::RetryPolicy { attempts_max: 3, delay, lost_max: 3 };
         let condition = |status: u16, truncated| {
@@ -198,8 +202,8 @@ mod tests {
                 }),
                 _ => Outcome::Fetched(answer),
             };
-            record.settle(&outcome, Timestamp::ZERO, policy);
-            page_request(&record, address).validators.etag
+            record.settle(VisitId(1), &outcome, Timestamp::ZERO, policy);
+            record.condition(0, false).and_then(|known| known.etag.clone())
         };
         assert_eq!(condition(200, None).as_deref(), Some("\"1\""));
         assert_eq!(condition(503, None), None, "a 304 would make us keep an error for the page");

@@ -8,9 +8,10 @@ use std::cell::RefCell;
 use page::Document;
 use ports::{Exchange, Response};
 use types::outcome::Truncated;
-use types::{CrawlUrl, Discovery, Outcome, Timestamp, VisitId};
+use types::{CrawlUrl, Discovery, Outcome, Record, Timestamp, VisitId};
 use warc::{
-    Algorithm, Capture, Compressor, Level, RecordId, TransferCoded, VisitIds, WarcDate, WarcFields,
+    Algorithm, Capture, Compressor, Digest, Earlier, Level, RecordId, TransferCoded, VisitIds,
+    WarcDate, WarcFields,
 };
 
 use crate::ctx::Ctx;
@@ -42,6 +43,28 @@ pub struct Visited {
     pub url: CrawlUrl,
     pub found: Discovery,
     pub address: std::net::IpAddr,
+    /// The page that we have, if the answer may be that one.
+    pub earlier: Option<Earlier>,
+}
+
+/// The records of the page that we have, for an answer that may be the same page.
+pub fn earlier(record: &Record, outcome: &Outcome, crawl_id: u128) -> Option<Earlier> {
+    let may_be = match outcome {
+        Outcome::Unchanged(_) => true,
+        Outcome::Fetched(answer) => answer.is_whole(),
+        _ => false,
+    };
+    let held = record.held.filter(|_| may_be)?;
+    let digest = record.last.as_ref()?.answer.digest?;
+    Some(Earlier {
+        id: ids(crawl_id, held.visit).response,
+        date: warc_date(held.at),
+        digest: Digest::Sha1(digest),
+    })
+}
+
+fn ids(crawl_id: u128, visit: VisitId) -> VisitIds {
+    VisitIds::derive(crawl_id << 64 | u128::from(visit.0))
 }
 
 /// Reads a page's answer: its document if it has one, its links, its records.
@@ -162,7 +185,7 @@ impl Bench {
             bytes: self.room.as_slice().to_vec(),
             response: members.response.start..members.response.start + members.response.len,
             digest: members.digest.as_bytes().try_into().ok(),
-            mime: members.head.as_ref().and_then(warc::HttpHead::mime).map(Into::into),
+            mime: members.mime().map(Into::into),
         };
         self.room.shrink_to(ROOM_BYTES_MAX);
         Ok(packed)
@@ -187,10 +210,11 @@ fn pack(
             ip: Some(visited.address),
             protocols,
         },
-        ids: VisitIds::derive(ctx.options.crawl_id << 64 | u128::from(visited.visit.0)),
+        ids: ids(ctx.options.crawl_id, visited.visit),
         request: &exchange.request,
         response_head: head,
         response_body: &[body],
+        earlier: visited.earlier,
         truncated: response.truncated.map(truncated),
         payload_type: None,
         metadata: Some(metadata),

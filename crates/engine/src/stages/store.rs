@@ -202,16 +202,15 @@ fn archive(books: &mut Books, group: &mut Group) -> PortResult<()> {
             offset: place.offset + packed.response.start as u64,
             length: packed.response.len() as u64,
         });
-        let mut unchanged = false;
         if let Some(line) = &mut visit.line {
             line.warc = warc;
             line.digest = packed.digest;
             line.content_type.clone_from(&packed.mime);
-            unchanged = line.status == 304;
         }
         if let Some(UrlChange { record, .. }) = &mut visit.url
             && let Some(last) = &mut record.last
-            && !(unchanged && last.warc.is_some())
+            // What an earlier visit has brought lies where it was.
+            && record.held.is_none_or(|held| held.visit == visit.visit)
         {
             last.warc = warc;
         }

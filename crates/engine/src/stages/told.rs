@@ -12,13 +12,13 @@ use frontier::{Errand, Lease};
 use ports::shard_store::{Found, FoundSet};
 use ports::{Ended, Exchange, Protocol, Response, Times};
 use types::outcome::Truncated;
-use types::{Answer, Base, Fault, Outcome, Refusal, ShardId, Timestamp, UrlId, Validators};
+use types::{Answer, Base, Fault, Outcome, Refusal, ShardId, Timestamp, UrlId};
 
 use super::fetch;
 use super::follow::{self, Followed};
 use crate::ctx::Ctx;
 use crate::life;
-use crate::report::{Done, PageDone, Report, RobotsStep};
+use crate::report::{Done, Report, RobotsStep};
 
 /// What somebody tells of a visit.
 #[derive(Debug)]
@@ -64,7 +64,10 @@ pub struct Heard {
 /// The report that a worker of ours would have made.
 pub fn report(ctx: &Ctx, lease: &Lease, told: Told) -> Report {
     let Told { ended, took, account } = told;
-    let sent = ended - took;
+    // Nothing was sent before it was leased, whatever the other's clock says: a pause that counted from
+    // an earlier end would be shorter than it is.
+    let ended = ended.max(lease.granted_at);
+    let sent = (ended - took).max(lease.granted_at);
     let (end, heard) = match account {
         Account::GivenBack => return Report::given_back(lease),
         Account::Blocked(why) => return blocked(lease, why),
@@ -96,15 +99,15 @@ pub fn report(ctx: &Ctx, lease: &Lease, told: Told) -> Report {
         }
         Errand::Page(task) | Errand::Refuse(task, _) => {
             let url = &task.record.url;
-            let asked = fetch::page_request(&task.record, std::net::Ipv4Addr::UNSPECIFIED.into());
-            let conditional = asked.validators != Validators::default();
-            let outcome = fetch::judge(&exchange, url, &ctx.canon, conditional);
-            let touch = fetch::touch(&exchange, &outcome, true);
+            // What its lease told; see `translate::task` of the service.
+            let condition = task.record.condition(ctx.options.not_modified_max, true);
+            let outcome = fetch::judge(&exchange, url, &ctx.canon, condition.is_some());
+            let touch = fetch::touch(&exchange, &outcome, !task.record.is_revisit());
             let heard = heard.unwrap_or_default();
             let followed = links(ctx, &Base::from(url), &heard);
             let outcome = with_facts(outcome, &heard);
             let task = task.clone();
-            (touch, Done::Page(Box::new(PageDone { task, outcome, followed })))
+            (touch, Done::page(task, outcome, followed))
         }
     };
     Report { visit: lease.visit, touch, at: sent, done, packed: None, hold: None }

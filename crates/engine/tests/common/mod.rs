@@ -85,6 +85,7 @@ impl Machine {
             robots: lycosa_engine::RobotsSettings::default(),
             retry: self.retry(),
             redirects_max: 5,
+            not_modified_max: 2,
             page_limits: page::Limits::default(),
             archive: self.archive,
             archive_level: 1,

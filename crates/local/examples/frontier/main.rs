@@ -263,7 +263,7 @@ fn visited(visit: VisitId, at: Timestamp, task: Task, links: FoundSet) -> VisitC
         links: links.len() as u32,
         ..Answer::default()
     };
-    record.settle(&Outcome::Fetched(answer), at, POLICY);
+    record.settle(visit, &Outcome::Fetched(answer), at, POLICY);
     let warc = Some(WarcRef { file: 1, offset: visit.0 * 5_000, length: 4_000 });
     if let Some(last) = &mut record.last {
         last.warc = warc;

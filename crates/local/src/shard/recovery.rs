@@ -11,7 +11,7 @@ use ports::shard_store::{Grant, Recovery};
 use ports::{PortResult, codec, failpoint};
 use types::outcome::{Failure, Fault};
 use types::record::{After, RetryPolicy};
-use types::{Outcome, QueueKey, Record, ShardId, State, Timestamp, UrlId};
+use types::{Outcome, QueueKey, Record, ShardId, State, Timestamp, UrlId, VisitId};
 
 use super::group::{HostIndex, Hosts};
 use super::keys;
@@ -61,7 +61,7 @@ impl<K: Kv> Shard<K> {
                 None => self.record_at(&key)?,
             };
             let Some(mut record) = record else { continue };
-            let goes = lose(&mut record, now.max(grant.at), policy);
+            let goes = lose(&mut record, grant.visit, now.max(grant.at), policy);
             settled.insert(key, (record, host, id, goes));
         }
         self.bury(&mut batch, &mut hosts, &settled, &mut counters)?;
@@ -164,10 +164,10 @@ impl<K: Kv> Shard<K> {
 }
 
 /// The visit died with its process. Answers whether the URL leaves its queue.
-fn lose(record: &mut Record, at: Timestamp, policy: RetryPolicy) -> bool {
+fn lose(record: &mut Record, visit: VisitId, at: Timestamp, policy: RetryPolicy) -> bool {
     if record.state != State::Queued {
         return false;
     }
     let failure = Failure { fault: Fault::Lost, retry_after: None, answer: None };
-    record.settle(&Outcome::Failed(failure), at, policy) == After::Done
+    record.settle(visit, &Outcome::Failed(failure), at, policy) == After::Done
 }

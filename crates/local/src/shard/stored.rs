@@ -6,12 +6,13 @@
 //!
 //! ```text
 //! layout u8   2
-//! flags u8    1 https, 2 another port than the scheme's, 4 seed, 8 there is more, 16 wide
+//! flags u8    1 https, 2 another port than the scheme's, 4 seed, 8 there is more, 16 wide, 32 held
 //! band, hops  half a byte each; a byte each when wide
 //! depth       varint
 //! found       seconds since 1970, u32 little-endian
 //! port        u16 little-endian, when it is another
 //! path        to the end; or its length as a varint, the path, and the rest as postcard
+//! held        of a page that we have whole, as postcard
 //! ```
 //!
 //! Layout 1 was the whole record as postcard; `migrate` rewrites it.
@@ -19,7 +20,7 @@
 use ports::{PortError, PortErrorKind, PortResult};
 use serde::{Deserialize, Serialize};
 use types::record::LastVisit;
-use types::{CrawlUrl, Discovery, Record, Scheme, State, Timestamp, UrlRef};
+use types::{CrawlUrl, Discovery, Held, Record, Scheme, State, Timestamp, UrlRef};
 
 /// The layout that is written here.
 pub(super) const LAYOUT: u8 = 2;
@@ -29,6 +30,7 @@ const PORT: u8 = 2;
 const SEED: u8 = 4;
 const MORE: u8 = 8;
 const WIDE: u8 = 16;
+const HELD: u8 = 32;
 
 /// A row, read as far as the path.
 #[derive(Debug)]
@@ -38,6 +40,7 @@ pub(super) struct Stored<'a> {
     pub(super) found: Discovery,
     path: &'a str,
     more: Option<&'a [u8]>,
+    held: bool,
 }
 
 /// What is known of a URL beyond how it was found.
@@ -64,7 +67,7 @@ struct MoreRead {
 
 /// Appends the row of a record.
 pub fn write(record: &Record, out: &mut Vec<u8>) {
-    let Record { url, found, state, attempts, lost, fetch_count, due, last } = record;
+    let Record { url, found, state, attempts, lost, fetch_count, due, last, held } = record;
     let (attempts, lost, fetch_count, due) = (*attempts, *lost, *fetch_count, *due);
     let untouched = *state == State::Queued
         && (attempts, lost, fetch_count) == (0, 0, 0)
@@ -79,14 +82,15 @@ pub fn write(record: &Record, out: &mut Vec<u8>) {
             | flag(PORT, other_port)
             | flag(SEED, found.seed)
             | flag(MORE, !untouched)
-            | flag(WIDE, wide),
+            | flag(WIDE, wide)
+            | flag(HELD, held.is_some() && !untouched),
     );
     if wide {
         out.extend_from_slice(&[found.band, found.hops]);
     } else {
         out.push(found.band << 4 | found.hops);
     }
-    put_varint(u64::from(found.depth), out);
+    put(&u64::from(found.depth), out);
     let seconds = u32::try_from(found.at.micros() / 1_000_000).unwrap_or(u32::MAX);
     out.extend_from_slice(&seconds.to_le_bytes());
     if other_port {
@@ -94,13 +98,14 @@ pub fn write(record: &Record, out: &mut Vec<u8>) {
     }
     let path = url.path_and_query();
     if !untouched {
-        put_varint(path.len() as u64, out);
+        put(&(path.len() as u64), out);
     }
     out.extend_from_slice(path.as_bytes());
     if !untouched {
-        let more = More { state, attempts, lost, fetch_count, due, last };
-        *out = postcard::to_extend(&more, std::mem::take(out))
-            .expect("our types serialise: no maps of unknown length");
+        put(&More { state, attempts, lost, fetch_count, due, last }, out);
+        if let Some(held) = held {
+            put(held, out);
+        }
     }
 }
 
@@ -146,7 +151,7 @@ impl<'a> Stored<'a> {
             return Err(broken("its path"));
         }
         let found = Discovery { at, depth, hops, seed: flags & SEED != 0, band };
-        Ok(Self { scheme, port, found, path, more })
+        Ok(Self { scheme, port, found, path, more, held: flags & HELD != 0 })
     }
 
     /// Whether it is the row of this URL, whose host is the one of its key.
@@ -155,7 +160,7 @@ impl<'a> Stored<'a> {
     }
 
     pub(super) fn state(&self) -> PortResult<State> {
-        self.more.map_or(Ok(State::Queued), decode)
+        self.more.map_or(Ok(State::Queued), |more| Ok(decode(more)?.0))
     }
 
     pub(super) fn record(&self, host: &str) -> PortResult<Record> {
@@ -170,15 +175,21 @@ impl<'a> Stored<'a> {
             .map_err(|error| PortError::corrupt("read a URL's record", error))?;
         let record = Record::new(url, self.found);
         let Some(more) = self.more else { return Ok(record) };
-        let MoreRead { state, attempts, lost, fetch_count, due, last } = decode(more)?;
-        Ok(Record { state, attempts, lost, fetch_count, due, last, ..record })
+        let (MoreRead { state, attempts, lost, fetch_count, due, last }, rest) = decode(more)?;
+        let held: Option<Held> = if self.held { Some(decode(rest)?.0) } else { None };
+        Ok(Record { state, attempts, lost, fetch_count, due, last, held, ..record })
     }
 }
 
-fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> PortResult<T> {
-    let (value, _) = postcard::take_from_bytes(bytes)
-        .map_err(|error| PortError::corrupt("read a URL's record", error))?;
-    Ok(value)
+/// The value at the start of the bytes, and what follows it.
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> PortResult<(T, &'a [u8])> {
+    postcard::take_from_bytes(bytes)
+        .map_err(|error| PortError::corrupt("read a URL's record", error))
+}
+
+fn put(value: &impl Serialize, out: &mut Vec<u8>) {
+    *out = postcard::to_extend(value, std::mem::take(out))
+        .expect("our types serialise: no maps of unknown length");
 }
 
 struct Rest<'a>(&'a [u8]);
@@ -198,10 +209,6 @@ impl Rest<'_> {
     }
 }
 
-fn put_varint(value: u64, out: &mut Vec<u8>) {
-    *out = postcard::to_extend(&value, std::mem::take(out)).expect("a number serialises");
-}
-
 fn broken(what: &str) -> PortError {
     PortError::corrupt("read a URL's record", format_args!("{what} is not as it should be"))
 }
@@ -212,7 +219,7 @@ mod tests {
     use expect_test::expect;
     use types::outcome::Answer;
     use types::record::{Retirement, Validators};
-    use types::{Fault, Refusal, WarcRef};
+    use types::{Fault, Held, Refusal, VisitId, WarcRef};
 
     fn record(url: &str, found: Discovery) -> Record {
         Record::new(CrawlUrl::parse(url).unwrap(), found)
@@ -251,7 +258,10 @@ mod tests {
             warc: Some(WarcRef { file: 1, offset: 2, length: 3 }),
         };
         let last = Some(Box::new(last));
-        all.push(Record { state: State::Parsed, fetch_count: 1, last, ..plain });
+        let parsed = Record { state: State::Parsed, fetch_count: 1, last, ..plain };
+        let held = Held { visit: VisitId(77), at: found().at, unchanged: 300, told: 2 };
+        all.push(Record { held: Some(held), ..parsed.clone() });
+        all.push(parsed);
         all
     }
 
@@ -307,7 +317,9 @@ mod tests {
         };
         let last = Some(Box::new(last));
         let record = record("https://www.example.org/visit/prices.html?lang=en", found());
-        Record { state: State::Parsed, fetch_count: 1, last, ..record }
+        let (visit, at) = (VisitId(48_213_077), Timestamp::from_secs(1_800_000_000));
+        let held = Some(Held { visit, at, unchanged: 0, told: 0 });
+        Record { state: State::Parsed, fetch_count: 1, last, held, ..record }
     }
 
     /// The table of docs/decisions/2026-11-17-what-a-row-holds.md.
@@ -317,7 +329,7 @@ mod tests {
         fn answer(record: &mut Record) -> &mut Answer {
             &mut record.last.as_mut().unwrap().answer
         }
-        let fields: [(&str, Without); 9] = [
+        let fields: [(&str, Without); 10] = [
             ("content type", |record| answer(record).content_type = None),
             ("body_bytes", |record| answer(record).body_bytes = 0),
             ("took_ms", |record| answer(record).took_ms = 0),
@@ -327,6 +339,7 @@ mod tests {
             ("title", |record| answer(record).title = None),
             ("links", |record| answer(record).links = 0),
             ("place in the archive", |record| record.last.as_mut().unwrap().warc = None),
+            ("which visit brought it", |record| record.held = None),
         ];
         let whole = written(&visited()).len();
         let mut table = format!("{whole} all\n");
@@ -359,6 +372,18 @@ mod tests {
              31 state, counts, time, and a byte for what is not there
         "#]]
         .assert_eq(&table);
+    }
+
+    /// Rows of the version that knew nothing of held pages have the same layout, without the flag.
+    #[test]
+    fn what_is_held_stands_behind_the_rest_and_may_be_missing() {
+        let mut with = records().into_iter().find(|record| record.held.is_some()).unwrap();
+        let row = written(&with);
+        with.held = None;
+        let without = written(&with);
+        assert_eq!((without[1], row.len() > without.len()), (row[1] & !HELD, true));
+        assert_eq!(row[2..without.len()], without[2..]);
+        assert_eq!(read(with.url.host(), &without).unwrap(), with);
     }
 
     #[test]

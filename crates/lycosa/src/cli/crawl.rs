@@ -1,4 +1,4 @@
-//! `lycosa crawl` and `lycosa resume`.
+//! `lycosa crawl`, `lycosa resume` and `lycosa recrawl`.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -67,14 +67,22 @@ pub fn run(args: &CrawlArgs) -> Outcome {
              me@example.org",
         ));
     }
-    go(dir, resolved, seeds, &args.crawl, args.speak)
+    go(dir, resolved, seeds, false, &args.crawl, args.speak)
 }
 
 pub fn resume(args: &ResumeArgs) -> Outcome {
+    go_on(args, false)
+}
+
+pub fn recrawl(args: &ResumeArgs) -> Outcome {
+    go_on(args, true)
+}
+
+fn go_on(args: &ResumeArgs, again: bool) -> Outcome {
     let dir = Dir::new(&args.dir);
     dir.mark()?;
     let resolved = settings(&dir, &args.settings, &args.crawl)?;
-    go(dir, resolved, Vec::new(), &args.crawl, args.speak)
+    go(dir, resolved, Vec::new(), again, &args.crawl, args.speak)
 }
 
 /// The settings in force; those of an existing crawl lie below everything but the defaults.
@@ -112,6 +120,7 @@ fn go(
     dir: Dir,
     resolved: Resolved,
     seeds: Vec<CrawlUrl>,
+    again: bool,
     flags: &CrawlFlags,
     output: OutputFlags,
 ) -> Outcome {
@@ -120,7 +129,7 @@ fn go(
         return dry_run(&dir, &resolved, &seeds, output.json);
     }
     let changes = changes(&dir, &resolved)?;
-    let plan = Plan { dir, resolved, output, changes, stay: false };
+    let plan = Plan { dir, resolved, output, changes, again, stay: false };
     super::block_on(crawl::run(plan, seeds))
 }
 

@@ -169,8 +169,14 @@ pub fn run(args: &DemoArgs) -> Outcome {
             spec.hosts
         ));
     }
-    let plan =
-        Plan { dir, resolved, output: args.speak, changes: Vec::new(), stay: args.serve.is_some() };
+    let plan = Plan {
+        dir,
+        resolved,
+        output: args.speak,
+        changes: Vec::new(),
+        again: false,
+        stay: args.serve.is_some(),
+    };
     super::block_on(async {
         let ended = match Box::pin(crawl::crawl(&plan, seeds, &stderr)).await {
             Ok(ended) => ended,

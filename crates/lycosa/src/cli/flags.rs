@@ -69,13 +69,13 @@ pub struct CrawlFlags {
     /// Links from the nearest seed
     #[arg(short = 'd', long, value_name = "N")]
     pub depth: Option<u16>,
-    /// Stop after this many pages, over the crawl's life
+    /// Stop after this many pages, over the crawl's life, or since the last `recrawl` began
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// Stop this run after a time
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<HumanDuration>,
-    /// Stop after this many bytes of WARC, over the crawl's life
+    /// Stop after this many bytes of WARC, over the crawl's life, or since the last `recrawl` began
     #[arg(long, value_name = "SIZE")]
     pub size_limit: Option<ByteSize>,
     /// Requests in flight, all hosts together

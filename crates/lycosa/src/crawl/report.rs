@@ -55,6 +55,8 @@ pub struct Run {
 #[derive(Debug, Serialize)]
 pub struct Totals {
     pub pages: u64,
+    /// Visits that found a page as we had it.
+    pub unchanged: u64,
     pub known: u64,
     pub queued: u64,
     pub scheduled: u64,
@@ -135,6 +137,7 @@ impl Report {
             },
             totals: Totals {
                 pages: status.pages,
+                unchanged: status.unchanged,
                 known: status.known,
                 queued: status.queued,
                 scheduled: status.scheduled,
@@ -174,6 +177,12 @@ impl Report {
         };
         if self.totals.pages != self.run.pages {
             line("in all", format!("{} pages", self.totals.pages));
+        }
+        if self.totals.unchanged > 0 {
+            line(
+                "unchanged",
+                format!("{} visits found a page as we had it", self.totals.unchanged),
+            );
         }
         if !self.statuses.is_empty() {
             line("answers", counted(&self.statuses));

@@ -55,10 +55,24 @@ pub struct Archive {
     /// Statuses of the answers of each URL, robots.txt files left out.
     pub answers: BTreeMap<String, Vec<u16>>,
     pub visits: BTreeSet<String>,
+    /// Records that point back at an answer, and what they say.
+    pub revisits: Vec<Revisit>,
+    /// Id, date and payload digest of the answers, by URL.
+    pub names: BTreeMap<String, Vec<[String; 3]>>,
     pub files: usize,
     pub records: u64,
     /// Files that end in a record that is not whole.
     pub tails: usize,
+}
+
+/// A record in the place of an answer whose page is there already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revisit {
+    pub url: String,
+    pub status: u16,
+    pub profile: String,
+    /// Id, date and payload digest of the answer that it points at.
+    pub name: [String; 3],
 }
 
 impl Archive {
@@ -92,9 +106,22 @@ impl Archive {
             Some("response") => {
                 let url = text("url").expect("every answer has its URL");
                 let status = line["status"].as_u64().expect("and its status") as u16;
+                let name = ["id", "date", "digest"].map(|name| text(name).unwrap_or_default());
+                self.names.entry(url.clone()).or_default().push(name);
                 if !url.ends_with("/robots.txt") {
                     self.answers.entry(url).or_default().push(status);
                 }
+            }
+            Some("revisit") => {
+                let word = |name: &str| text(name).expect("a revisit says where the page is");
+                assert_eq!(line["block"], 0, "a revisit has no body: {line}");
+                assert_eq!(word("url"), word("refers_to_url"));
+                self.revisits.push(Revisit {
+                    url: word("url"),
+                    status: line["status"].as_u64().expect("a status") as u16,
+                    profile: word("profile"),
+                    name: ["refers_to", "refers_to_date", "digest"].map(word),
+                });
             }
             Some("metadata") => {
                 let visit = text("visit").expect("every visit has its number");

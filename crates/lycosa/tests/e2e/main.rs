@@ -1,5 +1,6 @@
 //! The real binary, from outside: one test program, since linking it costs more than running it.
 
+mod again;
 mod backup;
 mod bad_input;
 mod common;

@@ -66,7 +66,7 @@ pub(super) fn visited(count: u64, task: &Task, state: State) -> VisitCommit {
 /// The commit of a visit that came to `outcome`.
 pub(super) fn came_to(count: u64, task: &Task, outcome: &Outcome) -> VisitCommit {
     let mut record = task.record.clone();
-    record.settle(outcome, at(2), POLICY);
+    record.settle(visit_id(count), outcome, at(2), POLICY);
     VisitCommit { url: Some(UrlChange { key: task.key, record }), ..robots_visit(count, task) }
 }
 

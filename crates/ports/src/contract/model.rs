@@ -68,7 +68,7 @@ impl Run {
             if record.state != State::Queued {
                 continue;
             }
-            record.settle(&failed(Fault::Lost, 0), at(self.now), POLICY);
+            record.settle(visit_id(number), &failed(Fault::Lost, 0), at(self.now), POLICY);
             if record.state != State::Queued {
                 self.model.leave(&task.record.url, task.key);
             }
@@ -161,7 +161,7 @@ impl Run {
             // Not now, and no reason to wait: it stays where it is.
         } else {
             let outcome = self.outcome();
-            record.settle(&outcome, at(self.now), POLICY);
+            record.settle(visit_id(number), &outcome, at(self.now), POLICY);
         }
         let offers = self.offers();
         let host_state = HostState { requests: number, ..HostState::default() };

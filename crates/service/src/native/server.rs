@@ -86,8 +86,11 @@ impl Frontier for Service {
         request: Request<api::WorkerId>,
     ) -> Result<Response<Self::GetCrawlTasksStream>, Status> {
         let leases = self.crew.tasks(request.into_inner().session).map_err(gone)?;
-        let tasks = ReceiverStream::new(leases)
-            .filter_map(|lease| async move { translate::task(&lease).map(Ok) });
+        let not_modified_max = self.steering.ctx.options.not_modified_max;
+        let tasks = ReceiverStream::new(leases).filter_map(move |lease| {
+            let task = translate::task(&lease, not_modified_max);
+            async move { task.map(Ok) }
+        });
         Ok(Response::new(Box::pin(tasks)))
     }
 

@@ -16,7 +16,7 @@ use ports::shard_store::{Found, FoundSet, RobotsFound};
 use types::outcome::{Failure, Truncated};
 use types::record::LastVisit;
 use types::{
-    Answer, CrawlUrl, Discovery, Fault, Outcome, QueueKey, Record, Refusal, ShardId, Task,
+    Answer, CrawlUrl, Discovery, Fault, Held, Outcome, QueueKey, Record, Refusal, ShardId, Task,
     Timestamp, UrlId, Validators, VisitId,
 };
 use wire::lycosa as api;
@@ -26,16 +26,14 @@ use api::crawl_task::Kind;
 // ── leases ───────────────────────────────────────────────────────────────────────────────────
 
 /// A lease as a worker is told of it; none if there is nothing to be asked.
-pub(crate) fn task(lease: &Lease) -> Option<api::CrawlTask> {
+pub(crate) fn task(lease: &Lease, not_modified_max: u32) -> Option<api::CrawlTask> {
     let address = lease.address?.to_string();
     let visit = lease.visit.0;
     let pause_ms = u64::try_from(lease.pause.as_millis()).unwrap_or(u64::MAX);
     Some(match &lease.errand {
         Errand::Page(Task { record, .. }) => {
-            let whole = |answer: &&Answer| {
-                (200..300).contains(&answer.status) && answer.truncated.is_none()
-            };
-            let last = record.last.as_ref().map(|last| &last.answer).filter(whole);
+            // A worker archives what it fetches.
+            let condition = record.condition(not_modified_max, true);
             let text = |value: Option<&Box<str>>| value.map_or(String::new(), |v| v.to_string());
             api::CrawlTask {
                 url: record.url.to_string(),
@@ -44,10 +42,9 @@ pub(crate) fn task(lease: &Lease) -> Option<api::CrawlTask> {
                 visit,
                 address,
                 kind: Kind::Page.into(),
-                etag: text(last.and_then(|answer| answer.validators.etag.as_ref())),
-                last_modified: text(
-                    last.and_then(|answer| answer.validators.last_modified.as_ref()),
-                ),
+                etag: text(condition.and_then(|known| known.etag.as_ref())),
+                last_modified: text(condition.and_then(|known| known.last_modified.as_ref())),
+                held: held_told(record),
                 hops: u32::from(record.found.hops),
                 seed: record.found.seed,
                 origin: String::new(),
@@ -69,6 +66,13 @@ pub(crate) fn task(lease: &Lease) -> Option<api::CrawlTask> {
     })
 }
 
+/// The page that we have, if we have it whole.
+fn held_told(record: &Record) -> Option<api::Held> {
+    let (held, last) = (record.held?, record.last.as_ref()?);
+    let digest = last.answer.digest.map_or(Vec::new(), |digest| digest.to_vec());
+    Some(api::Held { visit: held.visit.0, date_us: held.at.micros(), digest })
+}
+
 /// The lease that a task tells of; none if it makes no sense.
 pub(super) fn lease(task: &api::CrawlTask, now: Timestamp) -> Option<Lease> {
     let url = CrawlUrl::from_canonical(&task.url).ok()?;
@@ -87,11 +91,14 @@ pub(super) fn lease(task: &api::CrawlTask, now: Timestamp) -> Option<Lease> {
             let mut record = Record::new(url, found);
             let validators =
                 Validators { etag: some(&task.etag), last_modified: some(&task.last_modified) };
-            if validators != Validators::default() {
-                let answer = Answer { status: 200, validators, ..Answer::default() };
+            if let Some(api::Held { visit, date_us, digest }) = &task.held {
+                let digest = digest.as_slice().try_into().ok();
+                let answer = Answer { status: 200, validators, digest, ..Answer::default() };
                 let last =
                     LastVisit { at: now, answer, moved_to: None, target_refused: None, warc: None };
                 record.last = Some(Box::new(last));
+                let (visit, at) = (VisitId(*visit), Timestamp::from_micros(*date_us));
+                record.held = Some(Held { visit, at, unchanged: 0, told: 0 });
             }
             Errand::Page(Task { key: QueueKey::MIN, id, record })
         }
@@ -193,7 +200,7 @@ pub(super) fn understood(
     if told.given_back {
         return Ok(report(Touch::Untouched, Done::GivenBack));
     }
-    let page = matches!(lease.errand, Errand::Page(_));
+    let page = matches!(&lease.errand, Errand::Page(task) if !task.record.is_revisit());
     let retry_after = told.retry_after_s.map(Duration::from_secs);
     let moved_to = match &told.answer {
         Some(answer) if !answer.moved_to.is_empty() => Some(canonical(&answer.moved_to)?),
@@ -261,7 +268,9 @@ pub(super) fn understood(
         told.skipped.into_iter().map(|(why, links)| (why.into(), links)).collect();
     let by_shard = BTreeMap::from([(ShardId(0), links)]);
     let followed = Followed { by_shard, skipped, ..Followed::default() };
-    Ok(report(touch, Done::Page(Box::new(PageDone { task, outcome, followed }))))
+    let dated =
+        Some(Timestamp::from_micros(if told.sent_us > 0 { told.sent_us } else { told.ended_us }));
+    Ok(report(touch, Done::Page(Box::new(PageDone { task, outcome, followed, dated }))))
 }
 
 fn canonical(text: &str) -> Result<CrawlUrl, String> {
@@ -439,9 +448,10 @@ mod tests {
         let found = Discovery { at: NOW, depth: 3, hops: 1, seed: true, band: 0 };
         let mut record = Record::new(url("http://a.test/p?q=1"), found);
         let validators = Validators { etag: Some("\"x\"".into()), last_modified: None };
-        let answer = Answer { status: 200, validators, ..Answer::default() };
+        let answer = Answer { status: 200, validators, digest: Some([3; 20]), ..Answer::default() };
         let last = LastVisit { at: NOW, answer, moved_to: None, target_refused: None, warc: None };
         record.last = Some(Box::new(last));
+        record.held = Some(Held { visit: VisitId(12), at: NOW, unchanged: 0, told: 0 });
         Lease {
             visit: VisitId::new(ShardId(2), 77),
             host: record.url.host_key(),
@@ -462,7 +472,7 @@ mod tests {
     #[test]
     fn a_lease_comes_over_the_wire_whole() {
         for lease in [page_lease(), robots_lease()] {
-            let there = super::lease(&task(&lease).unwrap(), NOW).unwrap();
+            let there = super::lease(&task(&lease, 0).unwrap(), NOW).unwrap();
             assert_eq!((there.visit, there.address), (lease.visit, lease.address));
             assert_eq!(there.pause, lease.pause);
             match (&lease.errand, &there.errand) {
@@ -488,7 +498,7 @@ mod tests {
             skipped: BTreeMap::from([("scheme".into(), 4)]),
             ..Followed::default()
         };
-        let done = Done::Page(Box::new(PageDone { task, outcome, followed }));
+        let done = Done::Page(Box::new(PageDone { task, outcome, followed, dated: None }));
         Report { visit: VisitId(5), touch, at: NOW, done, packed: None, hold: None }
     }
 

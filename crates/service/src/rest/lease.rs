@@ -90,15 +90,16 @@ pub(super) async fn next(
         let why = format!("{full}; ask again when some of their visits are over");
         Refused::new(StatusCode::SERVICE_UNAVAILABLE, why)
     })?;
+    let not_modified_max = shared.steering.ctx.options.not_modified_max;
     Ok(Json(Batch {
         lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
         product: shared.steering.ctx.options.product.clone(),
-        leases: leases.iter().filter_map(told).collect(),
+        leases: leases.iter().filter_map(|lease| told(lease, not_modified_max)).collect(),
     }))
 }
 
-fn told(lease: &Lease) -> Option<Task> {
-    let task = translate::task(lease)?;
+fn told(lease: &Lease, not_modified_max: u32) -> Option<Task> {
+    let task = translate::task(lease, not_modified_max)?;
     let some = |text: String| (!text.is_empty()).then_some(text);
     Some(Task {
         id: lease.visit.to_string(),

@@ -266,6 +266,7 @@ impl<S: Stream> Connection<S> {
         pending.finish(&End {
             at: if done.is_ok() { self.wrote } else { self.server.clock.now() },
             status: if plan.framing == Framing::Raw { 0 } else { plan.status },
+            head_bytes: wire::head(plan).len() as u64,
             body_bytes: sent,
             aborted: broken,
         });

@@ -149,6 +149,7 @@ async fn play(
     pending.finish(&End {
         at: if sent.is_ok() { wrote } else { port.server.clock.now() },
         status: plan.status,
+        head_bytes: wire::head(plan).len() as u64,
         body_bytes: sent.unwrap_or_else(|sent| sent),
         aborted: sent.is_err() || plan.fate != Fate::Whole,
     });
