@@ -358,7 +358,7 @@ mod tests {
             whole - named - head
         );
         expect![[r#"
-            210 all
+            224 all
              10 content type
               2 body_bytes
               1 took_ms
@@ -368,6 +368,7 @@ mod tests {
              51 title
               1 links
               8 place in the archive
+             14 which visit brought it
              35 how it was found, and its path
              31 state, counts, time, and a byte for what is not there
         "#]]
