@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use ports::shard_store::{Grant, Letter, RefillWant, Refilled, WaitingHost, Woken};
 use ports::{PortError, PortErrorKind, PortResult, RobotsEntry};
@@ -70,6 +71,8 @@ enum Order {
     Job(Job),
     /// A question that anybody may ask, between two jobs.
     Ask(Box<dyn FnOnce(&mut Books) + Send>),
+    /// The crawl has failed: nobody wants anything any more.
+    Leave,
 }
 
 /// The way to a keeper.
@@ -77,7 +80,7 @@ enum Order {
 pub struct KeeperHandle(Arc<Way>);
 
 enum Way {
-    Thread(mpsc::Sender<Order>),
+    Thread { orders: mpsc::Sender<Order>, thread: Mutex<Option<JoinHandle<()>>> },
     Inline { desk: Mutex<Desk> },
 }
 
@@ -132,7 +135,7 @@ impl KeeperHandle {
         let (answers, replies) = mpsc::channel(answers_max(shards));
         let (orders, mut inbox) = mpsc::channel(JOBS_MAX);
         let mut desk = Desk { books: Some(books), robots, letters, answers };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name(format!("store-{shard}"))
             .spawn(move || {
                 while let Some(order) = inbox.blocking_recv() {
@@ -142,7 +145,8 @@ impl KeeperHandle {
                 }
             })
             .expect("a thread can be started");
-        (Self(Arc::new(Way::Thread(orders))), replies)
+        let thread = Mutex::new(Some(thread));
+        (Self(Arc::new(Way::Thread { orders, thread })), replies)
     }
 
     /// A keeper that works where it is called; for virtual time.
@@ -178,10 +182,23 @@ impl KeeperHandle {
         told.await.ok()
     }
 
+    /// Waits until the books are closed, as they are, and their thread is over. A process must not
+    /// end before: the engine of a store may be at work in threads of its own, and RocksDB's abort the
+    /// process when it goes away under them.
+    pub async fn leave(&self) {
+        self.order(Order::Leave).await;
+        let Way::Thread { thread, .. } = &*self.0 else { return };
+        let thread = thread.lock().expect("no panic while locked").take();
+        if let Some(thread) = thread {
+            // One that has panicked has closed its books as well.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+
     async fn order(&self, order: Order) {
         match &*self.0 {
             // A keeper that is gone has closed its answers: the owner hears of it there.
-            Way::Thread(orders) => drop(orders.send(order).await),
+            Way::Thread { orders, .. } => drop(orders.send(order).await),
             Way::Inline { desk } => {
                 desk.lock().expect("no panic while locked").fulfil(order);
             }
@@ -200,6 +217,7 @@ impl Desk {
                 }
                 return false;
             }
+            Order::Leave => return true,
             Order::Job(job) => job,
         };
         let last = matches!(job, Job::Close);

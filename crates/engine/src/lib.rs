@@ -422,8 +422,20 @@ impl Engine {
         self
     }
 
-    /// Crawls until it is over; closes everything in good order.
-    pub async fn run(mut self) -> Result<Ended, EngineError> {
+    /// Crawls until it is over; closes everything in good order. When it fails, everything is closed
+    /// too, as it is.
+    pub async fn run(self) -> Result<Ended, EngineError> {
+        let ctx = Arc::clone(&self.steering.ctx);
+        let ended = self.crawl().await;
+        if ended.is_err() {
+            for keeper in &ctx.keepers {
+                keeper.leave().await;
+            }
+        }
+        ended
+    }
+
+    async fn crawl(mut self) -> Result<Ended, EngineError> {
         let mut owners = JoinSet::new();
         for owner in self.owners.drain(..) {
             owners.spawn(owner.run());

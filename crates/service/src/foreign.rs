@@ -55,6 +55,8 @@ pub fn start(mut desk: Desk, clock: Arc<dyn Clock>) -> (Handle, oneshot::Receive
         .name("desk".into())
         .spawn(move || {
             let result = work(&mut desk, &mut inbox, &*time, &counted);
+            // Its store is closed before anybody hears of the end, and perhaps ends the process.
+            drop(desk);
             // Whoever has started us may have gone.
             let _ = tell.send(result);
         })
