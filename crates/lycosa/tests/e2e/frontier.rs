@@ -65,6 +65,15 @@ fn repo(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
+/// A certificate for this machine and its key, in a folder.
+pub(crate) fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("made");
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).expect("there is room");
+    std::fs::write(&key, made.signing_key.serialize_pem()).expect("there is room");
+    (certificate, key)
+}
+
 /// A test of the script, with an empty service.
 fn alone(test: &str) {
     let folder = tempfile::tempdir().expect("there is room");
@@ -158,10 +167,7 @@ fn the_document_has_an_example_that_works() {
 #[test]
 fn with_tls_and_a_token_nobody_else_is_heard() {
     let folder = tempfile::tempdir().expect("there is room");
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("made");
-    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).expect("there is room");
-    std::fs::write(&key, made.signing_key.serialize_pem()).expect("there is room");
+    let (certificate, key) = certificate(folder.path());
     let words = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "-s", "api.token=secret"];
     let service = Service::start(folder.path(), &words);
     service.ask_with("token_and_tls", &[&certificate]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use simweb::checks;
 
 use crate::common::{Site, run, signal};
-use crate::frontier::Service;
+use crate::frontier::{Service, certificate};
 use crate::judge::python;
 
 const DELAY: Duration = Duration::from_millis(50);
@@ -187,10 +187,7 @@ fn nobody_is_heard_without_the_token() {
 #[test]
 fn with_tls_it_speaks_http_1_1_as_well() {
     let folder = tempfile::tempdir().expect("there is room");
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("made");
-    let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
-    std::fs::write(&certificate, made.cert.pem()).expect("there is room");
-    std::fs::write(&key, made.signing_key.serialize_pem()).expect("there is room");
+    let (certificate, _) = certificate(folder.path());
     let words = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "-s", "api.token=secret"];
     let service = start(folder.path(), &words);
     ask(&service, "over_tls", &[certificate.to_str().expect("it is text")]);
