@@ -114,6 +114,16 @@ fn seconds(clock: &dyn Clock) -> u64 {
     clock.now().micros() / 1_000_000
 }
 
+#[cfg(test)]
+impl Handle {
+    /// The way to a desk at which nobody works. All is refused once the other half is dropped.
+    pub(crate) fn unattended() -> (Self, impl Sized) {
+        let (orders, inbox) = mpsc::channel(ORDERS_MAX);
+        let clock = Arc::new(engine::SteadyClock::at(types::Timestamp::from_secs(1)));
+        (Self { orders, clock, events: ForeignEvents::default() }, inbox)
+    }
+}
+
 impl Handle {
     pub fn now(&self) -> u64 {
         seconds(&*self.clock)

@@ -4,9 +4,11 @@
 //! the server does that its clients were written against; docs/frontier-service.md tells where we
 //! differ on purpose.
 
+mod puts;
+
 use std::pin::Pin;
 
-use futures_util::{Stream, StreamExt as _};
+use futures_util::Stream;
 use ports::foreign_store::ForeignUrl;
 use ports::{PortError, PortErrorKind, PortResult};
 use tokio::sync::mpsc;
@@ -14,19 +16,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::foreign::Handle;
-use crate::foreign::desk::{Call, Desk, Item, Put, Taken, Walk, What};
+use crate::foreign::desk::{Call, Desk, Item, Walk};
 use crate::foreign::names;
 use crate::log_level::LogLevels;
-use wire::urlfrontier::ack_message::Status as Ack;
 use wire::urlfrontier::url_frontier_server::UrlFrontier;
 use wire::urlfrontier::{self as api, get_params, log_level_params, url_item};
 
-/// Items of one stream that are not acknowledged yet; the server reads no further then.
-const ITEMS_MAX: usize = 1_024;
-/// Batches, likewise.
-const BATCHES_MAX: usize = 16;
-/// Items that are sent to the desk together.
-const CHUNK: usize = 256;
 /// Answers that wait for a slow reader.
 const ANSWERS_MAX: usize = 256;
 /// Seconds for which a URL is held where the caller leaves that to us.
@@ -161,33 +156,7 @@ impl UrlFrontier for Service {
     ) -> Result<Response<Self::PutURLsStream>, Status> {
         let desk = self.desk.clone();
         desk.events.put_called();
-        let acks = request.into_inner().ready_chunks(CHUNK).map(move |items| {
-            let desk = desk.clone();
-            async move {
-                let (mut ids, mut puts, mut sent) = (Vec::new(), Vec::new(), Vec::new());
-                let mut broken = None;
-                for item in items {
-                    match item {
-                        Ok(item) => {
-                            let (id, put) = read_item(item);
-                            ids.push(id);
-                            sent.push(put.is_some());
-                            puts.extend(put);
-                        }
-                        Err(status) => broken = Some(status),
-                    }
-                }
-                desk.events.unusable(ids.len() - puts.len());
-                let mut taken = desk.put(puts).await.into_iter();
-                let acks = ids.into_iter().zip(sent).map(|(id, sent)| {
-                    let taken = if sent { taken.next() } else { Some(Taken::Skipped) };
-                    let status = ack(taken.unwrap_or(Taken::Failed)) as i32;
-                    Ok(api::AckMessage { id, status })
-                });
-                acks.chain(broken.map(Err)).collect::<Vec<_>>()
-            }
-        });
-        let acks = acks.buffer_unordered(ITEMS_MAX / CHUNK).flat_map(futures_util::stream::iter);
+        let acks = puts::acks(request.into_inner(), desk);
         Ok(Response::new(Box::pin(acks)))
     }
 
@@ -197,28 +166,8 @@ impl UrlFrontier for Service {
     ) -> Result<Response<Self::PutDiscoveredStream>, Status> {
         let desk = self.desk.clone();
         desk.events.put_discovered_called();
-        let acks = request.into_inner().map(move |batch| {
-            let desk = desk.clone();
-            async move {
-                let api::DiscoveredBatch { id, items } = batch?;
-                let puts: Vec<Option<Put>> =
-                    items.into_iter().map(|info| read_info(info, What::Discovered)).collect();
-                let sent: Vec<bool> = puts.iter().map(Option::is_some).collect();
-                let puts: Vec<Put> = puts.into_iter().flatten().collect();
-                desk.events.unusable(sent.len() - puts.len());
-                let mut taken = match puts.is_empty() {
-                    true => Vec::new(),
-                    false => desk.put(puts).await,
-                }
-                .into_iter();
-                let statuses = sent.into_iter().map(|sent| {
-                    let taken = if sent { taken.next() } else { Some(Taken::Skipped) };
-                    ack(taken.unwrap_or(Taken::Failed)) as i32
-                });
-                Ok(api::BatchAck { id, statuses: statuses.collect() })
-            }
-        });
-        Ok(Response::new(Box::pin(acks.buffer_unordered(BATCHES_MAX))))
+        let acks = puts::batch_acks(request.into_inner(), desk);
+        Ok(Response::new(Box::pin(acks)))
     }
 
     async fn get_stats(
@@ -440,48 +389,12 @@ fn status(error: &PortError) -> Status {
     }
 }
 
-fn ack(taken: Taken) -> Ack {
-    match taken {
-        Taken::Ok => Ack::Ok,
-        Taken::Skipped => Ack::Skipped,
-        Taken::Failed => Ack::Fail,
-    }
-}
-
 fn named(key: &str) -> Option<&str> {
     Some(key).filter(|key| !key.is_empty())
 }
 
 fn page(size: u32) -> usize {
     if size == 0 { PAGE } else { size as usize }
-}
-
-/// The id by which an item is acknowledged, and what it brings; none if that cannot be taken.
-fn read_item(item: api::UrlItem) -> (String, Option<Put>) {
-    let (info, what) = match item.item {
-        Some(url_item::Item::Discovered(item)) => (item.info, What::Discovered),
-        Some(url_item::Item::Known(item)) => {
-            let due = Some(item.refetchable_from_date).filter(|date| *date != 0);
-            (item.info, What::Known { due })
-        }
-        None => (None, What::Discovered),
-    };
-    let info = info.unwrap_or_default();
-    let id = if item.id.is_empty() { info.url.clone() } else { item.id };
-    (id, read_info(info, what))
-}
-
-fn read_info(info: api::UrlInfo, what: What) -> Option<Put> {
-    let api::UrlInfo { url, key, metadata, crawl_id } = info;
-    if url.len() > names::URL_MAX {
-        return None;
-    }
-    let key = names::key(&key, &url)?.into();
-    let values = |list: api::StringList| list.values.into_iter().map(Box::from).collect();
-    let mut metadata: Vec<(Box<str>, Vec<Box<str>>)> =
-        metadata.into_iter().map(|(name, list)| (name.into(), values(list))).collect();
-    metadata.sort_unstable();
-    Some(Put { crawl: names::crawl(&crawl_id), key, url: url.into(), metadata, what })
 }
 
 fn info(crawl: Box<str>, key: Box<str>, url: ForeignUrl) -> api::UrlInfo {
