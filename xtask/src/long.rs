@@ -39,6 +39,13 @@ pub fn again(repo: &Repo, mut args: Args) -> Result<()> {
     run(repo, "again::a_world", &[("AGAIN_HOSTS", hosts), ("AGAIN_PAGES", pages)])
 }
 
+/// URLs in one stream to the frontier as a service.
+pub fn stream(repo: &Repo, mut args: Args) -> Result<()> {
+    let urls = args.number("--urls")?.unwrap_or(1_000_000);
+    args.end()?;
+    run(repo, "frontier::a_long_stream", &[("STREAM_URLS", urls)])
+}
+
 /// URLs that the store is offered, and how often its process dies.
 pub fn oracle(repo: &Repo, mut args: Args) -> Result<()> {
     let urls = args.number("--urls")?.unwrap_or(10_000_000);

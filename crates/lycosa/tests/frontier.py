@@ -6,14 +6,19 @@ The stubs are made from the .proto file at each run: nothing of the service's ow
 Each test begins with an empty service.
 """
 
+import collections
 import http.server
 import importlib
+import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import grpc
+from google.protobuf import json_format
 
 
 def stubs(folder):
@@ -34,9 +39,9 @@ class Client:
     """The calls, with less to write."""
 
     def __init__(self, address, folder):
-        self.pb, grpc_stubs = stubs(folder)
+        self.pb, self.stubs = stubs(folder)
         self.channel = grpc.insecure_channel(address)
-        self.stub = grpc_stubs.URLFrontierStub(self.channel)
+        self.stub = self.stubs.URLFrontierStub(self.channel)
 
     def info(self, url, key="", crawl="", **metadata):
         lists = {name: self.pb.StringList(values=values) for name, values in metadata.items()}
@@ -91,6 +96,10 @@ class Client:
 
     def list(self, crawl="", key="", **more):
         return list(self.stub.ListURLs(self.pb.ListUrlParams(crawlID=crawl, key=key, **more)))
+
+    def everything(self):
+        """All URLs of all crawls, as the service lists them."""
+        return [item for crawl in self.crawls() for item in self.list(crawl=crawl, size=2147483647)]
 
     def count(self, crawl="", key="", **more):
         return self.stub.CountURLs(self.pb.CountUrlParams(crawlID=crawl, key=key, **more)).value
@@ -251,6 +260,34 @@ def point_06_held_urls_cap_a_queue(c):
     equal(len(c.urls(urls=3)), 3)  # three more, though two are
 
 
+def point_06_a_call_that_sends_nothing_does_not_use_up_the_window(c):
+    c.delay(1000)
+    c.put(c.discovered("http://a.test/1"), c.known("http://a.test/2", now() + 900))
+    c.put(c.known("http://a.test/1", 0))
+    equal(c.urls(), [])  # its turn has come, and nothing in it is due
+    c.put(c.discovered("http://a.test/3"))
+    equal(c.urls(), ["http://a.test/3"])
+    c.put(c.discovered("http://a.test/4"))
+    equal(c.urls(), [])  # it was served now
+
+
+def point_06_an_aborted_call_uses_up_the_window(c):
+    c.delay(1000)
+    urls = [f"http://a.test/{n:05}".ljust(1000, "-") for n in range(3000)]
+    c.put(*[c.discovered(url) for url in urls])
+    stream = c.stub.GetURLs(c.pb.GetParams(key="a.test", crawlID="DEFAULT", delay_requestable=1000))
+    next(stream)
+    stream.cancel()
+    assert c.stats().inProcess < len(urls), "all was taken for one who has hung up"
+    equal(c.urls(), [])
+    # What nobody was given is there when the queue has rested, and only that.
+    c.delay(0)
+    served = []
+    wait_for(lambda: served.extend(c.urls(hold=1000)) or served)
+    equal(len(set(served)), len(served))
+    equal(c.stats().inProcess, len(urls))
+
+
 def point_07_a_lease_runs_out(c):
     c.delay(0)
     c.put(c.discovered("http://a.test/"))
@@ -261,11 +298,15 @@ def point_07_a_lease_runs_out(c):
 
 
 def point_07_a_lease_is_30_seconds_by_default(c):
-    c.put(c.discovered("http://a.test/"))
-    c.get()
-    equal(c.stats().inProcess, 1)
+    c.put(c.discovered("http://a.test/"), c.discovered("http://b.test/"))
+    asked = time.time()
+    equal(len(c.get()), 2)
+    equal(c.stats().inProcess, 2)
     c.put(c.known("http://a.test/", 0))
-    equal(c.stats().inProcess, 0)
+    equal(c.stats().inProcess, 1)
+    wait_for(lambda: c.stats().inProcess == 0, 60)
+    # Whole seconds; a busy machine may look late.
+    assert 29 <= time.time() - asked < 45, time.time() - asked
 
 
 def point_01_a_key_without_its_crawl_gets_nothing(c):
@@ -330,6 +371,55 @@ def inactive_serves_nothing_and_takes_all(c):
     equal(c.put(c.discovered("http://a.test/2")), [OK])
     c.stub.SetActive(c.pb.Active(state=True))
     equal(len(c.urls()), 2)
+
+
+# ── streams that nobody reads ────────────────────────────────────────────────────────────────
+
+
+def written_without_reading(c, call, messages, under_way_max):
+    """How many messages a client can write who reads no answer, each of which brings one URL. Then
+    he reads them after all.
+
+    The service has taken what is under way, and what was answered and lies in the buffers between
+    the two: 64 KiB in the window, and a little more in front of it.
+    """
+    handed = 0
+
+    def counted():
+        nonlocal handed
+        for message in messages:
+            handed += 1
+            yield message
+
+    # A connection of its own, whose window does not grow with the traffic.
+    options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536)]
+    stub = c.stubs.URLFrontierStub(grpc.insecure_channel(sys.argv[2], options))
+    answers = getattr(stub, call)(counted())
+    still_since, before = time.monotonic(), None
+    end = still_since + 60
+    while time.monotonic() < still_since + 2:
+        seen = (handed, c.stats().size)
+        if seen != before:
+            still_since, before = time.monotonic(), seen
+        answered = 2 * 65_536 // messages[0].ByteSize()
+        assert seen[1] <= under_way_max + answered, f"{seen[1]} were taken of one who reads no answer"
+        assert time.monotonic() < end, f"it goes on and on: {seen}"
+        time.sleep(0.05)
+    assert handed < len(messages), "all could be written"
+    assert c.stats().size > 0, "nothing was taken"
+    equal(sum(1 for _ in answers), len(messages))
+    equal(c.stats().size, len(messages))
+    return before
+
+
+def point_08_items_of_one_who_reads_no_answer_are_not_read(c):
+    items = [c.discovered(f"http://a.test/{n}", ID=f"{n:05}".ljust(500, "-")) for n in range(10_000)]
+    written_without_reading(c, "PutURLs", items, 1024)
+
+
+def point_08_batches_of_one_who_reads_no_answer_are_not_read(c):
+    batch = lambda n: c.pb.DiscoveredBatch(ID=f"{n:05}".ljust(32_000, "-"), items=[c.info(f"http://a.test/{n}")])
+    written_without_reading(c, "PutDiscovered", [batch(n) for n in range(300)], 16)
 
 
 # ── questions ────────────────────────────────────────────────────────────────────────────────
@@ -454,11 +544,26 @@ def bad_utf8_is_refused(c):
     equal(c.put(c.discovered("http://a.test/")), [OK])
 
 
-def large_stream_flows(c):
-    count = 50_000
+def long_stream_flows(c, count):
+    count = int(count)
     items = (c.discovered(f"http://h{n % 1000}.test/{n}") for n in range(count))
     equal(sum(ack.status == OK for ack in c.stub.PutURLs(items)), count)
-    equal(c.stats().size, count)
+    equal((c.stats().size, c.stats().numberOfQueues), (count, 1000))
+
+
+def slow_reader_gets_all(c, count):
+    """Of the URLs of the long stream, each once."""
+    count, served = int(count), bytearray(int(count))
+    stream = c.stub.GetURLs(c.pb.GetParams(crawlID="DEFAULT", delay_requestable=3600))
+    next_one = lambda: int(next(stream).url.rpartition("/")[2])
+    for _ in range(20):
+        served[next_one()] += 1
+        time.sleep(0.05)
+    held = c.stats().inProcess
+    assert 20 <= held < 10_000, f"{held} are held for one who reads 20 a second"
+    for info in stream:
+        served[int(info.url.rpartition("/")[2])] += 1
+    equal((served.count(1), c.stats().inProcess), (count, count))
 
 
 def slow_reader_does_not_stop_others(c):
@@ -493,6 +598,97 @@ def health_is_told(c):
     stub = health_pb2_grpc.HealthStub(c.channel)
     for name in ("", "urlfrontier.URLFrontier"):
         equal(stub.Check(health_pb2.HealthCheckRequest(service=name)).status, 1)
+
+
+# ── clients ──────────────────────────────────────────────────────────────────────────────────
+
+
+def point_11_stormcrawler_asks_for_ten_urls_of_ten_queues(c):
+    """It names a queue also where a URL belongs to none, and asks with the time of its topology."""
+    keyed = [c.discovered(f"http://h{q:02}.test/{n:02}", f"h{q:02}.test") for q in range(15) for n in range(12)]
+    loose = [c.discovered(f"http://l{n:02}.test/", "_DEFAULT_") for n in range(12)]
+    equal(c.put(*keyed, *loose), [OK] * 192)
+    ask = lambda: c.get(urls=10, queues=10, hold=300, crawlID="DEFAULT")
+    first, second = ask(), ask()
+    by_key = lambda infos: collections.Counter(info.key for info in infos)
+    equal((sorted(by_key(first).values()), sorted(by_key(second).values())), ([10] * 10, [10] * 6))
+    equal(len(by_key(first + second)), 16)
+    equal(sorted(i.url for i in first + second if i.key == "_DEFAULT_"),
+          [f"http://l{n:02}.test/" for n in range(10)])
+    # All is reported: fetched, and due again tomorrow.
+    fetched = [c.known(i.url, now() + 86_400, i.key, "DEFAULT", status=["FETCHED"]) for i in first + second]
+    equal(c.put(*fetched), [OK] * 160)
+    equal(c.put(*keyed[:12], *loose), [SKIPPED] * 24)
+    # What is left comes when the queues have rested, and tomorrow's not at all.
+    rest = []
+    wait_for(lambda: rest.extend(ask()) or len(rest) >= 32)
+    equal((len(rest), set(by_key(rest).values())), (32, {2}))
+    equal(c.stats().inProcess, 32)
+
+
+def dump_as_lines(c, file):
+    """What the tools of URLFrontier write: one URLItem in the JSON of protocol buffers a line."""
+    c.put(c.discovered("http://a.test/1", depth=["3"], text=["two\nlines", "ü", ""]),
+          c.discovered("http://a.test/\u2028", key="other"), c.known("http://a.test/2", now() + 5000, m=["x"]),
+          c.known("http://b.test/", 0), c.discovered("http://a.test/1", key="other", crawl="more", ID="again"))
+    with open(file, "w", encoding="utf-8") as lines:
+        for item in c.everything():
+            lines.write(json_format.MessageToJson(item, indent=None) + "\n")
+    with open(file, encoding="utf-8") as lines:
+        objects = [json.loads(line) for line in lines]
+    equal(len(objects), 5)
+    [one] = [o for o in objects if o["known"]["info"]["url"] == "http://a.test/2"]
+    date = one["known"]["refetchableFromDate"]
+    assert int(date) > now() + 4000 and abs(int(one["creationDate"]) - now()) < 60, one
+    equal(one, {"creationDate": one["creationDate"], "known": {"refetchableFromDate": date, "info": {
+        "url": "http://a.test/2", "key": "a.test", "crawlID": "DEFAULT", "metadata": {"m": {"values": ["x"]}}}}})
+
+
+def lines_are_put_back(c, file):
+    """All is as it was, but for the dates of creation, which are the service's own."""
+    with open(file, encoding="utf-8") as lines:
+        items = [json_format.Parse(line, c.pb.URLItem()) for line in lines]
+    for item in items:
+        item.creation_date = 7
+    equal([ack.status for ack in c.stub.PutURLs(iter(items))], [OK] * 5)
+    there = c.everything()
+    assert all(abs(item.creation_date - now()) < 60 for item in there), there
+    for item in there:
+        item.creation_date = 7
+    in_order = lambda items: sorted(json_format.MessageToJson(item, sort_keys=True) for item in items)
+    equal(in_order(there), in_order(items))
+
+
+def metrics_count_what_was_asked(c, rest):
+    def metrics():
+        text = urllib.request.urlopen(f"http://{rest}/metrics").read().decode()
+        return {name: float(value) for name, value in re.findall(r"^(frontier_\S+) (\S+)$", text, re.M)}
+
+    equal({value for name, value in metrics().items() if "latency" not in name}, {0.0})
+    c.put(*[c.discovered(f"http://{host}.test/{n}") for host in "abc" for n in range(4)])
+    c.put(c.discovered("http://a.test/0"), c.discovered("/no key"), c.known("http://d.test/later", now() + 900))
+    batches = [c.pb.DiscoveredBatch(ID=str(n), items=[c.info("http://b.test/0"), c.info(f"http://e.test/{n}")])
+               for n in range(2)]
+    list(c.stub.PutDiscovered(iter(batches)))
+    served = c.get(urls=2, queues=3) + c.get(urls=2)
+    equal(len(served), 8)
+    equal(c.get(urls=2), [])
+    c.put(*[c.known(info.url, 0, info.key) for info in served])
+    told = metrics()
+    took = told["frontier_getURLs_latency_seconds_sum"]
+    assert 0 < took < 30, took
+    equal({name: value for name, value in told.items() if "bucket" not in name and "_sum" not in name}, {
+        "frontier_getURLs_calls_total": 3,
+        "frontier_getURLs_total": 8,
+        "frontier_getURLs_latency_seconds_count": 3,
+        "frontier_putURLs_calls_total": 3,
+        "frontier_putDiscovered_calls_total": 1,
+        "frontier_putURLs_total": 12 + 3 + 4 + 8,
+        'frontier_putURLs_discovered_total{discovered="true"}': 12 + 1 + 4,
+        'frontier_putURLs_discovered_total{discovered="false"}': 1 + 8,
+        "frontier_putURLs_ignored_total": 2 + 2,
+        "frontier_putURLs_completed_total": 8,
+    })
 
 
 # ── kept over a kill ─────────────────────────────────────────────────────────────────────────
@@ -593,7 +789,7 @@ def token_and_tls(c, certificate):
 
 
 def the_documents_example_works(c, document):
-    import contextlib, io, re, threading
+    import contextlib, io, threading
     server = http.server.HTTPServer(("127.0.0.1", 0), Hello)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with open(document) as file:

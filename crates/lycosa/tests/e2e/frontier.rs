@@ -1,13 +1,20 @@
 //! The frontier as a service, asked by clients in another language; see `tests/frontier.py`.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::common::{lycosa, run, signal, wait_until};
 use crate::judge::python;
+use crate::world::number;
+
+/// Memory of a service that takes and gives out any number of URLs; what its store keeps at hand is
+/// the most of it.
+const STREAM_BYTES_MAX: u64 = 400 << 20;
 
 /// A service that runs.
 pub(crate) struct Service {
@@ -32,20 +39,29 @@ impl Service {
 
     /// Runs a test of the script.
     fn ask(&self, test: &str) {
-        self.ask_with(test, &[]);
+        self.ask_with::<&str>(test, &[]);
     }
 
     /// The same, with what else it needs.
-    fn ask_with(&self, test: &str, paths: &[&Path]) {
-        let ran = self.script(test, paths).output().expect("Python starts");
+    fn ask_with<W: AsRef<OsStr>>(&self, test: &str, words: &[W]) {
+        let ran = self.script(test, words).output().expect("Python starts");
         assert!(ran.status.success(), "{test}: {}", String::from_utf8_lossy(&ran.stderr));
     }
 
-    fn script(&self, test: &str, paths: &[&Path]) -> Command {
+    fn script<W: AsRef<OsStr>>(&self, test: &str, words: &[W]) -> Command {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/frontier.py");
         let mut command = Command::new(python());
-        command.args([script, test, &self.address]).arg(repo("crates/wire/proto")).args(paths);
+        command.args([script, test, &self.address]).arg(repo("crates/wire/proto")).args(words);
         command
+    }
+
+    /// The most memory that it has had.
+    fn memory_max_bytes(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).expect("it runs, on Linux");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).expect("a size");
+        kib.trim().parse::<u64>().expect("a number") * 1024
     }
 
     pub(crate) fn kill(mut self) {
@@ -105,6 +121,8 @@ asked_in_python! {
     point_05_a_rotation_ends
     point_06_a_queue_is_not_served_within_its_delay
     point_06_held_urls_cap_a_queue
+    point_06_a_call_that_sends_nothing_does_not_use_up_the_window
+    point_06_an_aborted_call_uses_up_the_window
     point_07_a_lease_runs_out
     point_07_a_lease_is_30_seconds_by_default
     point_01_a_key_without_its_crawl_gets_nothing
@@ -114,6 +132,8 @@ asked_in_python! {
     point_06_a_queue_at_its_limit_waits
     limit_of_unknown_queue_fails
     inactive_serves_nothing_and_takes_all
+    point_08_items_of_one_who_reads_no_answer_are_not_read
+    point_08_batches_of_one_who_reads_no_answer_are_not_read
     point_09_one_node_names_itself
     stats_of_queue_and_crawl
     queues_are_paged
@@ -127,10 +147,10 @@ asked_in_python! {
     oversized_message_is_refused
     long_url_is_skipped
     bad_utf8_is_refused
-    large_stream_flows
     slow_reader_does_not_stop_others
     reflection_describes_the_service
     health_is_told
+    point_11_stormcrawler_asks_for_ten_urls_of_ten_queues
 }
 
 #[test]
@@ -155,6 +175,37 @@ fn point_10_what_was_acknowledged_outlives_a_kill_in_mid_stream() {
     assert!(client.wait().expect("it ends").success());
     let service = Service::start(folder.path(), &[]);
     service.ask_with("what_was_acknowledged_is_there", &[&acked]);
+}
+
+#[test]
+fn point_12_what_is_dumped_as_lines_of_json_can_be_put_back() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let lines = folder.path().join("dump.jsonl");
+    let other = tempfile::tempdir().expect("there is room");
+    Service::start(folder.path(), &[]).ask_with("dump_as_lines", &[&lines]);
+    Service::start(other.path(), &[]).ask_with("lines_are_put_back", &[&lines]);
+}
+
+#[test]
+fn a_long_stream_and_a_slow_reader_of_it_cost_bounded_memory() {
+    let urls = number("LYCOSA_STREAM_URLS", 200_000).to_string();
+    let folder = tempfile::tempdir().expect("there is room");
+    let service = Service::start(folder.path(), &[]);
+    for test in ["long_stream_flows", "slow_reader_gets_all"] {
+        let begun = Instant::now();
+        service.ask_with(test, &[&urls]);
+        let memory = service.memory_max_bytes();
+        println!("{test}: {urls} URLs, {:?}, {memory} bytes at most", begun.elapsed());
+        assert!(memory < STREAM_BYTES_MAX, "{test}: {memory} bytes");
+    }
+}
+
+#[test]
+fn the_dashboards_counters_count_what_was_asked() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let service = Service::start(folder.path(), &["--rest", "127.0.0.1:0"]);
+    let rest = service.rest.as_deref().expect("it speaks REST");
+    service.ask_with("metrics_count_what_was_asked", &[rest]);
 }
 
 #[test]
