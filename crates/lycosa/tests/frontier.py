@@ -43,6 +43,12 @@ class Client:
         self.channel = grpc.insecure_channel(address)
         self.stub = self.stubs.URLFrontierStub(self.channel)
 
+    def narrow(self):
+        """A connection of its own with 64 KiB of room for answers that are not read; usually that
+        grows to megabytes as traffic does."""
+        options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536)]
+        return self.stubs.URLFrontierStub(grpc.insecure_channel(sys.argv[2], options))
+
     def info(self, url, key="", crawl="", **metadata):
         lists = {name: self.pb.StringList(values=values) for name, values in metadata.items()}
         return self.pb.URLInfo(url=url, key=key, crawlID=crawl, metadata=lists)
@@ -275,7 +281,7 @@ def point_06_an_aborted_call_uses_up_the_window(c):
     c.delay(1000)
     urls = [f"http://a.test/{n:05}".ljust(1000, "-") for n in range(3000)]
     c.put(*[c.discovered(url) for url in urls])
-    stream = c.stub.GetURLs(c.pb.GetParams(key="a.test", crawlID="DEFAULT", delay_requestable=1000))
+    stream = c.narrow().GetURLs(c.pb.GetParams(key="a.test", crawlID="DEFAULT", delay_requestable=1000))
     next(stream)
     stream.cancel()
     assert c.stats().inProcess < len(urls), "all was taken for one who has hung up"
@@ -391,10 +397,7 @@ def written_without_reading(c, call, messages, under_way_max):
             handed += 1
             yield message
 
-    # A connection of its own, whose window does not grow with the traffic.
-    options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536)]
-    stub = c.stubs.URLFrontierStub(grpc.insecure_channel(sys.argv[2], options))
-    answers = getattr(stub, call)(counted())
+    answers = getattr(c.narrow(), call)(counted())
     still_since, before = time.monotonic(), None
     end = still_since + 60
     while time.monotonic() < still_since + 2:
@@ -554,7 +557,7 @@ def long_stream_flows(c, count):
 def slow_reader_gets_all(c, count):
     """Of the URLs of the long stream, each once."""
     count, served = int(count), bytearray(int(count))
-    stream = c.stub.GetURLs(c.pb.GetParams(crawlID="DEFAULT", delay_requestable=3600))
+    stream = c.narrow().GetURLs(c.pb.GetParams(crawlID="DEFAULT", delay_requestable=3600))
     next_one = lambda: int(next(stream).url.rpartition("/")[2])
     for _ in range(20):
         served[next_one()] += 1
@@ -568,7 +571,7 @@ def slow_reader_gets_all(c, count):
 
 def slow_reader_does_not_stop_others(c):
     c.put(*[c.discovered(f"http://a.test/{n:05}") for n in range(20_000)])
-    stream = c.stub.GetURLs(c.pb.GetParams(key="a.test", crawlID="DEFAULT"))
+    stream = c.narrow().GetURLs(c.pb.GetParams(key="a.test", crawlID="DEFAULT"))
     next(stream)
     equal(c.put(c.discovered("http://b.test/")), [OK])
     assert 0 < c.stats(key="a.test").inProcess < 20_000, "all was taken for one who does not read"
