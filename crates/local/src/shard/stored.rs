@@ -72,7 +72,8 @@ pub fn write(record: &Record, out: &mut Vec<u8>) {
     let untouched = *state == State::Queued
         && (attempts, lost, fetch_count) == (0, 0, 0)
         && due.is_none()
-        && last.is_none();
+        && last.is_none()
+        && held.is_none();
     let flag = |bit: u8, on: bool| if on { bit } else { 0 };
     let other_port = url.port() != url.scheme().default_port();
     let wide = found.band > 15 || found.hops > 15;
@@ -83,7 +84,7 @@ pub fn write(record: &Record, out: &mut Vec<u8>) {
             | flag(SEED, found.seed)
             | flag(MORE, !untouched)
             | flag(WIDE, wide)
-            | flag(HELD, held.is_some() && !untouched),
+            | flag(HELD, held.is_some()),
     );
     if wide {
         out.extend_from_slice(&[found.band, found.hops]);
@@ -385,6 +386,10 @@ mod tests {
         assert_eq!((without[1], row.len() > without.len()), (row[1] & !HELD, true));
         assert_eq!(row[2..without.len()], without[2..]);
         assert_eq!(read(with.url.host(), &without).unwrap(), with);
+        // Found by the fuzzer: nothing else need be there for it to be kept.
+        let held = Some(Held { visit: VisitId(7), at: found().at, unchanged: 0, told: 0 });
+        let alone = Record { held, ..records().remove(0) };
+        assert_eq!(read(alone.url.host(), &written(&alone)).unwrap(), alone);
     }
 
     #[test]
