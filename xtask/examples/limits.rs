@@ -68,7 +68,9 @@ async fn visit_all(
     let fetcher = HttpFetcher::new(&FetcherOptions {
         network,
         fetch: FetchSettings::default(),
-        user_agent: "limits".to_owned(),
+        who: fetch::Introduction { user_agent: "limits".to_owned(), from: None },
+        sheets: types::ByHost::default(),
+        proxies: None,
         robots_bytes_max: ByteSize::kib(500),
         guard,
         clock: Arc::new(Wall),

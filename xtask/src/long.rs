@@ -1,7 +1,7 @@
 //! The heavy suites, at length.
 //!
 //! The tests themselves are `crates/lycosa/tests/e2e/kills.rs` and its neighbours,
-//! `crates/local/tests/oracle.rs` and `crates/engine/tests/starve.rs`; they read their sizes from the
+//! `crates/local/tests/oracle.rs`, `crates/fetch/tests/dns.rs` and `crates/engine/tests/starve.rs`; they read their sizes from the
 //! environment. The sizes for every day are in the tests; these are the sizes of a release.
 
 use std::process::Command;
@@ -37,6 +37,13 @@ pub fn again(repo: &Repo, mut args: Args) -> Result<()> {
     let pages = args.number("--pages")?.unwrap_or(10_000);
     args.end()?;
     run(repo, "again::a_world", &[("AGAIN_HOSTS", hosts), ("AGAIN_PAGES", pages)])
+}
+
+/// Names that links lead to.
+pub fn names(repo: &Repo, mut args: Args) -> Result<()> {
+    let names = args.number("--names")?.unwrap_or(100_000);
+    args.end()?;
+    of_crate(repo, "lycosa-fetch", "dns", &[("NAMES", names)])
 }
 
 /// URLs in one stream to the frontier as a service.

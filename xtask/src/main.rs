@@ -55,6 +55,7 @@ The chores of lycosa: cargo xtask CHORE
   again [--hosts N] [--pages N]
                            a web that has not changed, visited a second time: how many bytes move
                            (100 hosts, 10000 pages)
+  names [--names N]        a stream of links to so many names (100000), and a name server that dies
   stream [--urls N]        a client of the frontier service puts N URLs (1000000) in one stream, and
                            another takes them, slowly at first: the service's memory is bounded
   train [--pages FOLDER]   learns main content and page types from reviewed pages and writes the
@@ -116,6 +117,7 @@ fn run() -> anyhow::Result<()> {
         "faults" => long::faults(&repo, args),
         "world" => long::world(&repo, args),
         "again" => long::again(&repo, args),
+        "names" => long::names(&repo, args),
         "stream" => long::stream(&repo, args),
         "train" => content::train(&repo, args),
         "bench" => bench::run(&repo, args),

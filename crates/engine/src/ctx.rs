@@ -43,8 +43,17 @@ pub struct EngineOptions {
     pub commit_wait: Duration,
     pub durable: bool,
     pub politeness: frontier::Politeness,
+    /// What holds for some hosts only.
+    pub sheets: Arc<frontier::HostSheets>,
     /// Seeds the orders that are left to chance, so that a run can be replayed.
     pub seed: u64,
+}
+
+impl EngineOptions {
+    /// Whether the robots.txt of this host counts.
+    pub fn obeys_robots(&self, host: &str) -> bool {
+        self.sheets.obeys_robots(host).unwrap_or(self.robots.obey)
+    }
 }
 
 pub struct Ctx {

@@ -375,6 +375,7 @@ impl Engine {
                 let frontier = Frontier::new(FrontierOptions {
                     politeness: ctx.options.politeness.clone(),
                     obey_robots: ctx.options.robots.obey,
+                    sheets: Arc::clone(&ctx.options.sheets),
                     opened_at,
                     next_visit: recovery.next_visit,
                     seed: ctx.options.seed,

@@ -122,7 +122,13 @@ fn fetcher() -> HttpFetcher {
         guard: Arc::new(Guard::new(&network, false)),
         network,
         fetch: FetchSettings::default(),
-        user_agent: "Mozilla/5.0 (compatible; lycosa/0.1.0; +https://example.org/bot)".to_owned(),
+        who: lycosa_fetch::Introduction {
+            user_agent: "Mozilla/5.0 (compatible; lycosa/0.1.0; +https://example.org/bot)"
+                .to_owned(),
+            from: None,
+        },
+        sheets: types::ByHost::default(),
+        proxies: None,
         robots_bytes_max: ByteSize::kib(500),
         clock: Arc::new(RealClock { start: Instant::now() }),
     };

@@ -26,11 +26,12 @@ use rustls::{
 };
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use types::{CrawlUrl, Fault, HostKey, Scheme};
 
 use crate::error::Error;
+use crate::proxy::{Route, Unconnected};
 use crate::record::Stream;
 use crate::settings::NetworkSettings;
 
@@ -50,13 +51,26 @@ pub trait Dial: Send + Sync {
 }
 
 /// Real connections.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Sockets;
+#[derive(Debug, Clone, Default)]
+pub struct Sockets {
+    /// Addresses of ours that they leave from; empty where the system chooses.
+    pub from: Vec<IpAddr>,
+}
 
 #[async_trait]
 impl Dial for Sockets {
     async fn dial(&self, to: SocketAddr) -> io::Result<TcpStream> {
-        TcpStream::connect(to).await
+        if self.from.is_empty() {
+            return TcpStream::connect(to).await;
+        }
+        let from = self.from.iter().find(|from| from.is_ipv4() == to.is_ipv4());
+        let Some(from) = from else {
+            let why = "network.source_address names no address of this kind";
+            return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, why));
+        };
+        let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.bind(SocketAddr::new(*from, 0))?;
+        socket.connect(to).await
     }
 }
 
@@ -117,16 +131,35 @@ impl Connector {
         self.avoided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Connects the address, or the proxy that leads to it.
     pub(crate) async fn connect(
         &self,
         url: &CrawlUrl,
         address: IpAddr,
+        route: Option<&Route<'_>>,
     ) -> Result<Connected, ConnectError> {
-        let tcp = self.dial.dial(SocketAddr::new(address, url.port())).await;
-        let tcp = tcp.map_err(|error| connect_error(&error))?;
+        let to = route.map_or(SocketAddr::new(address, url.port()), Route::address);
+        let fault = |error: io::Error| match (connect_error(&error), route) {
+            (ConnectError::Fault(_), Some(route)) => {
+                ConnectError::Fault(route.failed(&error.to_string()))
+            }
+            (other, _) => other,
+        };
+        let mut tcp = self.dial.dial(to).await.map_err(fault)?;
         // A request is one small write: it should leave at once.
-        let nodelay = tcp.set_nodelay(true);
-        nodelay.map_err(|error| connect_error(&error))?;
+        tcp.set_nodelay(true).map_err(fault)?;
+        if let Some(route) = route {
+            match route.open(&mut tcp, url.port()).await {
+                Ok(()) => route.worked(),
+                Err(Unconnected::Proxy(why)) => {
+                    return Err(ConnectError::Fault(route.failed(&why)));
+                }
+                Err(Unconnected::Server(why)) => {
+                    route.worked();
+                    return Err(ConnectError::Fault(Fault::Connect(why.into())));
+                }
+            }
+        }
         match url.scheme() {
             Scheme::Http => Ok(Connected { stream: Stream::Plain(tcp), tls: None, http2: false }),
             Scheme::Https => self.handshake(url, tcp).await.map_err(ConnectError::Fault),

@@ -14,6 +14,8 @@ pub enum Error {
     Tls(Box<str>),
     #[error("fetch.headers: `{name}`: {why}")]
     Header { name: Box<str>, why: Box<str> },
+    #[error("fetch.proxies: {proxy}: {why}")]
+    Proxy { proxy: Box<str>, why: Box<str> },
     #[error("the system's name servers cannot be read: {0}; name some with dns.upstreams")]
     Dns(Box<str>),
 }

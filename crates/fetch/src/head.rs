@@ -7,12 +7,13 @@
 //! Informational answers (100 Continue, 103 Early Hints) and empty lines before the status line
 //! are no part of the answer: they are cut off the front of the record.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
+    ACCEPT, ACCEPT_ENCODING, FROM, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, TRANSFER_ENCODING, USER_AGENT,
 };
 use http::uri::PathAndQuery;
@@ -22,6 +23,7 @@ use ports::{Purpose, Request};
 
 use crate::error::Error;
 use crate::settings::FetchSettings;
+use crate::sheet::RequestSheets;
 
 const ACCEPT_PAGE: HeaderValue =
     HeaderValue::from_static("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8");
@@ -41,35 +43,69 @@ const RESERVED: [&str; 9] = [
     "if-modified-since",
 ];
 
-/// The fields that every request has.
+fn bad(name: &str, why: &str) -> Error {
+    Error::Header { name: name.into(), why: why.into() }
+}
+
+/// Fields that the user has asked for.
+pub(crate) fn extra_fields(
+    headers: &BTreeMap<String, String>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
+    let mut extra = Vec::with_capacity(headers.len());
+    for (name, value) in headers {
+        let lower = name.to_ascii_lowercase();
+        if RESERVED.contains(&&*lower) {
+            return Err(bad(name, "lycosa sets it itself"));
+        }
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| bad(name, "its value is not printable ASCII"))?;
+        let name = HeaderName::from_bytes(lower.as_bytes())
+            .map_err(|_| bad(name, "this is not a field name"))?;
+        extra.push((name, value));
+    }
+    Ok(extra)
+}
+
+/// Who we say we are, to everybody.
+#[derive(Debug, Clone, Default)]
+pub struct Introduction {
+    /// The whole `User-Agent` field.
+    pub user_agent: String,
+    /// An address for the `From` field, if there is to be one.
+    pub from: Option<String>,
+}
+
+/// The fields that every request has, and those for some hosts only.
 #[derive(Debug)]
 pub(crate) struct RequestFields {
     user_agent: HeaderValue,
+    from: Option<HeaderValue>,
     extra: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) sheets: RequestSheets,
 }
 
 impl RequestFields {
-    pub(crate) fn new(user_agent: &str, settings: &FetchSettings) -> Result<Self, Error> {
-        let bad = |name: &str, why: &str| Error::Header { name: name.into(), why: why.into() };
-        let user_agent = HeaderValue::from_str(user_agent)
-            .map_err(|_| bad("user-agent", "its value is not printable ASCII"))?;
-        let mut extra = Vec::with_capacity(settings.headers.len());
-        for (name, value) in &settings.headers {
-            let lower = name.to_ascii_lowercase();
-            if RESERVED.contains(&&*lower) {
-                return Err(bad(name, "lycosa sets it itself"));
-            }
-            let value = HeaderValue::from_str(value)
-                .map_err(|_| bad(name, "its value is not printable ASCII"))?;
-            let name = HeaderName::from_bytes(lower.as_bytes())
-                .map_err(|_| bad(name, "this is not a field name"))?;
-            extra.push((name, value));
-        }
-        Ok(Self { user_agent, extra })
+    pub(crate) fn new(
+        who: &Introduction,
+        settings: &FetchSettings,
+        sheets: RequestSheets,
+    ) -> Result<Self, Error> {
+        let printable = |name: &str, value: &str| {
+            let value = HeaderValue::from_str(value);
+            value.map_err(|_| bad(name, "its value is not printable ASCII"))
+        };
+        let user_agent = printable("user-agent", &who.user_agent)?;
+        let from = who.from.as_deref().map(|from| printable("from", from)).transpose()?;
+        Ok(Self { user_agent, from, extra: extra_fields(&settings.headers)?, sheets })
     }
 
-    /// The request as hyper takes it; none if the URL cannot be written as one.
-    pub(crate) fn request(&self, request: &Request) -> Option<http::Request<Empty<Bytes>>> {
+    /// The request as hyper takes it; none if the URL cannot be written as one. `cookies` as the jar
+    /// gives them.
+    pub(crate) fn request(
+        &self,
+        request: &Request,
+        cookies: Option<String>,
+    ) -> Option<http::Request<Empty<Bytes>>> {
         let url = &request.url;
         let path = Bytes::copy_from_slice(url.path_and_query().as_bytes());
         let path = PathAndQuery::from_maybe_shared(path).ok()?;
@@ -82,9 +118,13 @@ impl RequestFields {
         fields.insert(USER_AGENT, self.user_agent.clone());
         fields.insert(ACCEPT, accept);
         fields.insert(ACCEPT_ENCODING, ENCODINGS);
+        if let Some(from) = &self.from {
+            fields.insert(FROM, from.clone());
+        }
         for (name, value) in &self.extra {
             fields.insert(name, value.clone());
         }
+        self.sheets.add(url, cookies, &mut fields);
         // A validator that is not printable was never a good one: ask plainly then.
         let validator = |text: &Option<Box<str>>| HeaderValue::from_str(text.as_deref()?).ok();
         if let Some(etag) = validator(&request.validators.etag) {
@@ -261,8 +301,13 @@ mod tests {
 
     use super::*;
 
+    fn made(settings: &FetchSettings) -> Result<RequestFields, Error> {
+        let who = Introduction { user_agent: "test".to_owned(), from: None };
+        RequestFields::new(&who, settings, RequestSheets::default())
+    }
+
     fn plain() -> RequestFields {
-        RequestFields::new("test", &FetchSettings::default()).unwrap()
+        made(&FetchSettings::default()).unwrap()
     }
 
     fn ask(url: &str) -> Request {
@@ -281,7 +326,7 @@ mod tests {
             let byte = char::from(byte);
             for url in [format!("http://a.test/x{byte}y"), format!("http://a.test/?q={byte}y")] {
                 let request = ask(&url);
-                let built = plain().request(&request);
+                let built = plain().request(&request, None);
                 let built = built.unwrap_or_else(|| panic!("{url}"));
                 assert_eq!(built.uri().to_string(), request.url.path_and_query(), "{url}");
             }
@@ -289,7 +334,7 @@ mod tests {
         for url in ["http://a.test//", "http://a.test/ä?ö", "http://a.test/*", "http://a.test/%"]
         {
             let request = ask(url);
-            let built = plain().request(&request).unwrap();
+            let built = plain().request(&request, None).unwrap();
             assert_eq!(built.uri().to_string(), request.url.path_and_query());
         }
     }
@@ -300,15 +345,17 @@ mod tests {
             headers: [(name.to_owned(), value.to_owned())].into(),
             ..FetchSettings::default()
         };
-        let fields = RequestFields::new("test", &settings("Accept", "text/plain")).unwrap();
-        let built = fields.request(&ask("http://a.test/")).unwrap();
+        let fields = made(&settings("Accept", "text/plain")).unwrap();
+        let built = fields.request(&ask("http://a.test/"), None).unwrap();
         assert_eq!(built.headers()[ACCEPT], "text/plain");
         for (name, value) in
             [("Host", "b.test"), ("Content-Length", "1"), ("a b", "c"), ("a", "\n")]
         {
-            assert!(RequestFields::new("test", &settings(name, value)).is_err(), "{name}");
+            assert!(made(&settings(name, value)).is_err(), "{name}");
         }
-        assert!(RequestFields::new("a\nb", &FetchSettings::default()).is_err());
+        let who = Introduction { user_agent: "a\nb".to_owned(), from: None };
+        let (settings, sheets) = (FetchSettings::default(), RequestSheets::default());
+        assert!(RequestFields::new(&who, &settings, sheets).is_err());
     }
 
     #[test]

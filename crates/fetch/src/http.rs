@@ -15,20 +15,24 @@ use bytes::Bytes;
 use hyper::client::conn::http1;
 use ports::{Clock, Ended, Exchange, Fetcher, Protocol, Request, Response, Times};
 use tokio::time::{Instant, timeout_at};
-use types::{ByteSize, Fault, Timestamp};
+use types::{ByHost, ByteSize, Fault, Timestamp};
 
+use crate::bandwidth::Bandwidth;
 use crate::body::{BodyReader, Coded};
 use crate::budget::{Budget, Hold};
 use crate::connect::{ConnectError, Connector, Dial, Sockets};
 use crate::connection::Connection;
+use crate::cookies::CookieJar;
 use crate::error::Error;
 use crate::exchange::{Answer, Driven, Recorded, Terms};
 use crate::guard::Guard;
-use crate::head::{self, RequestFields};
+use crate::head::{self, Introduction, RequestFields};
 use crate::limits::{ByteLimits, Limit, Pace, TimeLimits};
 use crate::pool::Pool;
+use crate::proxy::{NoRoute, Proxies, Route, Routes};
 use crate::record::Stream;
 use crate::settings::{FetchSettings, NetworkSettings};
+use crate::sheet::{RequestSheet, RequestSheets, star_secrets};
 use crate::{exchange, http2};
 
 /// Memory that a visit has before it begins: most pages, compressed, need no more.
@@ -38,17 +42,21 @@ const FIRST_BYTES: usize = 32 << 10;
 pub struct FetcherOptions {
     pub network: NetworkSettings,
     pub fetch: FetchSettings,
-    /// The whole `User-Agent` header.
-    pub user_agent: String,
+    pub who: Introduction,
+    /// What holds for some hosts only.
+    pub sheets: ByHost<RequestSheet>,
     /// How much of a robots.txt is read (`robots.bytes_max`).
     pub robots_bytes_max: ByteSize,
     pub guard: Arc<Guard>,
+    /// None where everything goes straight to its server.
+    pub proxies: Option<Arc<Proxies>>,
     pub clock: Arc<dyn Clock>,
 }
 
 /// Fetches over HTTP/1.1, with or without TLS, and over HTTP/2 where a server offers it.
 pub struct HttpFetcher {
     guard: Arc<Guard>,
+    proxies: Option<Arc<Proxies>>,
     clock: Arc<dyn Clock>,
     fields: RequestFields,
     times: TimeLimits,
@@ -58,6 +66,8 @@ pub struct HttpFetcher {
     builder: http1::Builder,
     pool: Arc<Pool>,
     reader: BodyReader,
+    jar: CookieJar,
+    bandwidth: Bandwidth,
     counts: Counts,
 }
 
@@ -85,12 +95,15 @@ pub struct FetchStats {
 
 impl HttpFetcher {
     pub fn new(options: &FetcherOptions) -> Result<Self, Error> {
-        Self::with_dial(options, Arc::new(Sockets))
+        let from = options.network.source_address.clone();
+        Self::with_dial(options, Arc::new(Sockets { from }))
     }
 
     /// A fetcher whose connections are made by somebody else.
     pub fn with_dial(options: &FetcherOptions, dial: Arc<dyn Dial>) -> Result<Self, Error> {
-        let FetcherOptions { network, fetch, user_agent, robots_bytes_max, guard, clock } = options;
+        let FetcherOptions { network, fetch, who, sheets, robots_bytes_max, guard, proxies, clock } =
+            options;
+        let sheets = RequestSheets::new(sheets)?;
         let bytes = ByteLimits::new(fetch, robots_bytes_max.as_len());
         let mut builder = http1::Builder::new();
         builder
@@ -106,8 +119,9 @@ impl HttpFetcher {
         }
         Ok(Self {
             guard: Arc::clone(guard),
+            proxies: proxies.clone(),
             clock: Arc::clone(clock),
-            fields: RequestFields::new(user_agent, fetch)?,
+            fields: RequestFields::new(who, fetch, sheets)?,
             times: TimeLimits::new(network),
             bytes,
             budget: Arc::new(Budget::new(fetch.memory_max.as_len())),
@@ -115,6 +129,8 @@ impl HttpFetcher {
             builder,
             pool: Arc::new(Pool::new(network.keep_alive.get(), network.keep_alive_max)),
             reader: BodyReader::new(fetch.decoded_ratio_max),
+            jar: CookieJar::default(),
+            bandwidth: Bandwidth::new(network.bandwidth_max.0),
             counts: Counts::default(),
         })
     }
@@ -138,18 +154,19 @@ impl HttpFetcher {
     async fn visit(
         &self,
         request: &Request,
+        routes: Option<&Routes<'_>>,
         mut hold: Hold,
         visit: &mut Visit<'_>,
     ) -> Result<Exchange, Fault> {
         let begun = Instant::now();
         let mut open = self.pool.take(&request.url, request.address);
         loop {
-            let message = self.fields.request(request);
+            let message = self.fields.request(request, self.cookies(request));
             let message = message.ok_or(Fault::Ours("its URL makes no request".into()))?;
             let reused = open.is_some();
             let mut connection = match open.take() {
                 Some(connection) => connection,
-                None => self.open(request, begun).await?,
+                None => self.open_by(request, routes, begun).await?,
             };
             visit.tls = connection.tls();
             let pace = Pace::new(&self.times, begun, Instant::now());
@@ -160,7 +177,8 @@ impl HttpFetcher {
                 callback(now);
             };
             let driven = connection.exchange(message, &mut terms, &mut hold, &mut sent).await;
-            let record = connection.take_record();
+            let mut record = connection.take_record();
+            star_secrets(&mut record.sent);
             if connection.wants_http1() {
                 self.connector.avoid_http2(&request.url);
             }
@@ -190,18 +208,64 @@ impl HttpFetcher {
                         drop(connection);
                     }
                     let times = visit.times(record.first_byte_at, ended);
-                    return Ok(self.answered(times, visit.tls, answer, record, hold).await);
+                    let exchange = self.answered(times, visit.tls, answer, record, hold).await;
+                    self.take_cookies(request, &exchange);
+                    return Ok(exchange);
                 }
             }
         }
     }
 
+    fn cookies(&self, request: &Request) -> Option<String> {
+        let url = &request.url;
+        let wanted = self.fields.sheets.keeps_cookies(url.host());
+        wanted.then(|| self.jar.header(url, self.clock.now())).flatten()
+    }
+
+    fn take_cookies(&self, request: &Request, exchange: &Exchange) {
+        if let Some(response) = &exchange.response
+            && self.fields.sheets.keeps_cookies(request.url.host())
+        {
+            let lines = response.header_values("set-cookie");
+            self.jar.take(&request.url, lines, exchange.times.ended);
+        }
+    }
+
+    /// Opens a connection, by another proxy if one is gone.
+    async fn open_by(
+        &self,
+        request: &Request,
+        routes: Option<&Routes<'_>>,
+        begun: Instant,
+    ) -> Result<Connection, Fault> {
+        let Some(routes) = routes else { return self.open(request, None, begun).await };
+        let mut begun = begun;
+        let mut gone = Fault::Proxy("there is none".into());
+        for route in routes.all() {
+            match self.open(request, Some(&route), begun).await {
+                Err(fault @ Fault::Proxy(_)) => gone = fault,
+                opened => return opened,
+            }
+            begun = Instant::now();
+        }
+        Err(gone)
+    }
+
     /// Opens a connection within its time.
-    async fn open(&self, request: &Request, begun: Instant) -> Result<Connection, Fault> {
+    async fn open(
+        &self,
+        request: &Request,
+        route: Option<&Route<'_>>,
+        begun: Instant,
+    ) -> Result<Connection, Fault> {
         let deadline = begun + self.times.connect;
         let connect =
-            || timeout_at(deadline, self.connector.connect(&request.url, request.address));
-        let timeout = |_| Fault::Timeout(Limit::Connect.name().into());
+            || timeout_at(deadline, self.connector.connect(&request.url, request.address, route));
+        let timeout = |_| match route {
+            // Whoever kept us waiting: with another proxy we shall know.
+            Some(route) => route.failed("no connection in time"),
+            None => Fault::Timeout(Limit::Connect.name().into()),
+        };
         let mut connected = connect().await.map_err(timeout)?;
         if let Err(ConnectError::NoFiles) = connected {
             // Those that wait are a convenience, this one is needed.
@@ -285,17 +349,32 @@ impl Fetcher for HttpFetcher {
 
     async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange {
         let mut visit = Visit { started: self.clock.now(), sent: None, tls: None, callback: sent };
-        if let Err(refused) = self.guard.check(request.address, request.url.port()) {
-            let refusal = self.guard.refusal(refused);
-            return visit.broken(visit.started, Recorded::default(), Ended::Refused(refusal));
+        let routes = match &self.proxies {
+            Some(proxies) => proxies.routes(&request.url.host_key(), request.address).await,
+            None => Ok(None),
+        };
+        let over = |end| visit.broken(visit.started, Recorded::default(), end);
+        let routes = match routes {
+            Ok(routes) => routes,
+            Err(NoRoute::Refused(refusal)) => return over(Ended::Refused(refusal)),
+            Err(NoRoute::Fault(fault)) => return over(Ended::Broken(fault)),
+        };
+        let target = routes.as_ref().map_or(request.address, |routes| routes.target);
+        if let Err(address) = self.guard.check(target, request.url.port()) {
+            return over(Ended::Refused(self.guard.refusal(address)));
         }
-        // Waiting for memory is a pause of ours: nobody is connected yet, no clock runs.
+        // Waiting for the line or for memory is a pause of ours: nobody is connected yet, no clock
+        // runs.
+        self.bandwidth.reserve().await;
         let hold = self.budget.hold(FIRST_BYTES).await;
         visit.started = self.clock.now();
-        match self.visit(&request, hold, &mut visit).await {
+        let exchange = match self.visit(&request, routes.as_ref(), hold, &mut visit).await {
             Ok(exchange) => exchange,
             Err(fault) => visit.broken(self.clock.now(), Recorded::default(), Ended::Broken(fault)),
-        }
+        };
+        let bytes = exchange.response.as_ref().map_or(0, |response| response.wire.len());
+        self.bandwidth.settle(bytes as u64);
+        exchange
     }
 }
 
@@ -336,7 +415,8 @@ impl std::fmt::Debug for FetcherOptions {
         f.debug_struct("FetcherOptions")
             .field("network", &self.network)
             .field("fetch", &self.fetch)
-            .field("user_agent", &self.user_agent)
+            .field("who", &self.who)
+            .field("sheets", &self.sheets)
             .field("guard", &self.guard)
             .finish_non_exhaustive()
     }

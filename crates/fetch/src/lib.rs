@@ -11,11 +11,13 @@ pub mod settings;
 pub mod dns;
 pub mod http;
 
+mod bandwidth;
 mod body;
 mod budget;
 mod coding;
 mod connect;
 mod connection;
+mod cookies;
 mod error;
 mod exchange;
 mod framing;
@@ -25,14 +27,19 @@ mod latency;
 mod limits;
 mod meter;
 mod pool;
+mod proxy;
 mod record;
+mod sheet;
 
 pub use crate::connect::{Dial, Sockets};
 pub use crate::dns::DnsResolver;
 pub use crate::error::Error;
 pub use crate::guard::{Guard, Refused};
+pub use crate::head::Introduction;
 pub use crate::http::{FetchStats, FetcherOptions, HttpFetcher};
 pub use crate::latency::{DnsStats, LATENCY_BOUNDS_MS};
+pub use crate::proxy::{ProxiedResolver, Proxies, ProxyUrl};
 pub use crate::settings::{
     DnsSettings, FetchSettings, Network, NetworkSettings, PortRange, Upstream,
 };
+pub use crate::sheet::{BasicAuth, RequestSheet};

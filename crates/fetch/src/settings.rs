@@ -16,6 +16,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use types::{ByteRate, ByteSize, HumanDuration};
 
+use crate::proxy::ProxyUrl;
+
 /// Where we connect, and how long we wait there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -44,6 +46,13 @@ pub struct NetworkSettings {
     pub rate_min: ByteRate,
     /// Over which time the rate is measured.
     pub rate_window: HumanDuration,
+    /// Most that all answers together take of the line, on average, such as `"10MiB/s"`; `"0"` is no
+    /// limit. Visits wait for their share before they begin; one that is under way is not slowed down.
+    pub bandwidth_max: ByteRate,
+    /// Our own addresses that connections to servers and proxies leave from, one of IPv4, one of IPv6, or both; of a
+    /// kind that is not named nobody is connected. With none, the system chooses. Name servers are
+    /// asked from where the system likes.
+    pub source_address: Vec<IpAddr>,
     /// How long an open connection waits for its host's next visit. A server that names a
     /// shorter time (`Keep-Alive: timeout=5`) gets its way.
     pub keep_alive: HumanDuration,
@@ -65,6 +74,8 @@ impl Default for NetworkSettings {
             timeout_total_large: HumanDuration::from_secs(300),
             rate_min: ByteRate(1 << 10),
             rate_window: HumanDuration::from_secs(10),
+            bandwidth_max: ByteRate(0),
+            source_address: Vec::new(),
             // A host is visited every second or so; 30 s covers a Crawl-delay of that order.
             keep_alive: HumanDuration::from_secs(30),
             // A process may hold some 20,000 files; the rest is for visits under way and stores.
@@ -140,8 +151,10 @@ pub struct FetchSettings {
     pub not_modified_max: u32,
     /// Bytes of all answers in flight together; when they are used up, requests wait.
     pub memory_max: ByteSize,
-    /// Proxies to go through.
-    pub proxies: Vec<String>,
+    /// Proxies to go through, `http://host:port` (by CONNECT, which they must allow to every port that is
+    /// crawled) or `socks5://host:port`, with `user:password@` before the host where needed. A host
+    /// stays with one of them as long as that works.
+    pub proxies: Vec<ProxyUrl>,
     /// Header fields added to every request, or put in the place of ours. They go to every
     /// host: not the place for a password.
     pub headers: BTreeMap<String, String>,

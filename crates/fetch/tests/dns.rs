@@ -492,3 +492,66 @@ async fn a_server_that_is_alone_is_asked_though_it_is_sick() {
     assert_eq!(world.addresses("b.test").await, ["1.1.1.1"]);
     assert_eq!(world.resolver.stats().sick, 0);
 }
+
+/// Names as links bring them: few are met again and again, most seldom.
+fn link_stream(names: usize, count: usize, seed: u64) -> impl Iterator<Item = HostKey> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..count).map(move |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let unit = (state >> 11) as f64 / (1_u64 << 53) as f64;
+        HostKey::new(&format!("h{}.test", (names as f64).powf(unit) as usize))
+    })
+}
+
+/// The size of a release is `cargo xtask names`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_of_links_is_answered_from_memory_though_a_server_dies() {
+    const ASKERS: usize = 16;
+    let names = std::env::var("LYCOSA_NAMES").map_or(2_000, |text| text.parse().unwrap());
+    let dead = Arc::new(AtomicBool::new(false));
+    let mortal = NameServer::start({
+        let dead = Arc::clone(&dead);
+        move |_| match dead.load(Ordering::SeqCst) {
+            true => Reply::Silence,
+            false => Reply::Addresses(&["1.1.1.1"], 600),
+        }
+    })
+    .await;
+    let other = NameServer::start(|_| Reply::Addresses(&["1.1.1.1"], 600)).await;
+    let world = world(&[&mortal, &other], |settings| {
+        settings.timeout = HumanDuration::from_secs(2);
+        settings.attempts = 5;
+        settings.cache_entries_max = names + 1;
+    });
+    let run = async |each: usize, seed: usize| {
+        let mut askers = tokio::task::JoinSet::new();
+        for asker in 0..ASKERS {
+            let resolver = Arc::clone(&world.resolver);
+            askers.spawn(async move {
+                for host in link_stream(names, each, (seed + asker) as u64) {
+                    let found = resolver.resolve(&host).await;
+                    assert!(matches!(found, Resolution::Addresses { .. }), "{host}: {found:?}");
+                }
+            });
+        }
+        askers.join_all().await;
+        world.resolver.stats()
+    };
+    run(names * 10 / ASKERS, 1).await;
+    dead.store(true, Ordering::SeqCst);
+    let warm = run(names * 10 / ASKERS, 101).await;
+    let stats = run(names * 10 / ASKERS, 201).await;
+    let (hits, queries) = (stats.hits - warm.hits, stats.queries - warm.queries);
+    let share = hits as f64 / (hits + queries) as f64;
+    println!(
+        "{names} names, {} in memory: {:.2} % of {} look-ups answered from there, {} queries failed",
+        stats.entries,
+        share * 100.0,
+        hits + queries,
+        stats.failed
+    );
+    assert!(share >= 0.95, "{share}");
+    assert_eq!(stats.failed, 0);
+}

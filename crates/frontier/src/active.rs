@@ -10,7 +10,7 @@ use std::time::Duration;
 use types::{CrawlUrl, HostRule, HostState, QueueKey, Refusal, Site, Task, Timestamp};
 
 use crate::back::Back;
-use crate::host;
+use crate::host::{self, Manners};
 use crate::lease::{Place, RobotsErrand};
 use crate::politeness::Politeness;
 use crate::robots::{RobotsMark, RobotsMarks};
@@ -41,6 +41,9 @@ pub(crate) struct Host {
     pub(crate) over_budget: bool,
     /// Visits that are settled and not yet in the store.
     pub(crate) uncommitted: usize,
+    /// Its least pause.
+    pub(crate) delay: Duration,
+    pub(crate) obeys_robots: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,27 +93,31 @@ pub(crate) enum PlaceNow {
 }
 
 impl Host {
+    pub(crate) fn manners<'a>(&self, policy: &'a Politeness) -> Manners<'a> {
+        Manners { policy, delay: self.delay, asked: self.delay_asked() }
+    }
+
     /// What the store knows of it is all there is to know.
     pub(crate) fn is_stored(&self) -> bool {
         self.uncommitted == 0 && self.back.is_settled() && self.errands.is_empty()
     }
 
     /// The pause that was asked for, by the host's robots.txt or by whoever runs the crawl.
-    pub(crate) fn delay_asked(&self) -> Option<Duration> {
+    fn delay_asked(&self) -> Option<Duration> {
         self.robots.crawl_delay().max(self.rule.delay())
     }
 
     /// A longer pause that was asked for holds at once, also for the one that has begun.
     pub(crate) fn lengthen_pause(&mut self, policy: &Politeness) {
         if self.state.last_end > Timestamp::ZERO {
-            let pause = host::pause(&self.state, policy, self.delay_asked());
+            let pause = host::pause(&self.state, &self.manners(policy));
             self.state.not_before = self.state.not_before.max(self.state.last_end + pause);
         }
     }
 
     /// What comes first: errands and pages in turn; of the pages the first whose robots.txt is
     /// known, or the robots.txt of the first whose is not.
-    pub(crate) fn pick(&self, now: Timestamp, obey_robots: bool, suspects: &Suspects) -> Pick {
+    pub(crate) fn pick(&self, now: Timestamp, suspects: &Suspects) -> Pick {
         if self.errands_wait_in_vain(now) {
             return Pick::Unanswered;
         }
@@ -120,7 +127,7 @@ impl Host {
         if !self.errands.is_empty() && !self.errand_had_turn {
             return Pick::Errand;
         }
-        match self.pick_page(now, obey_robots, suspects) {
+        match self.pick_page(now, suspects) {
             Pick::Wait(_) | Pick::Nothing if !self.errands.is_empty() => Pick::Errand,
             pick => pick,
         }
@@ -147,7 +154,7 @@ impl Host {
         if self.errands_wait_in_vain(now) { now } else { self.state.not_before.max(now) }
     }
 
-    fn pick_page(&self, now: Timestamp, obey_robots: bool, suspects: &Suspects) -> Pick {
+    fn pick_page(&self, now: Timestamp, suspects: &Suspects) -> Pick {
         if let PlaceNow::Forbidden(_) = self.place_now(now)
             && let Some(task) = self.back.iter().next()
         {
@@ -160,7 +167,7 @@ impl Host {
                 rest = Some(rest.map_or(at, |least| least.min(at)));
                 continue;
             }
-            if !obey_robots {
+            if !self.obeys_robots {
                 return Pick::Page(task.key);
             }
             let url = &task.record.url;

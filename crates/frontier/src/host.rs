@@ -49,18 +49,24 @@ const BACKOFF_STEP_MIN: Duration = Duration::from_secs(1);
 /// So many 403 in a row mean that we are not wanted here.
 pub const DENIED_ALERT: u32 = 20;
 
-/// The state after the visit. `crawl_delay` is what the host's robots.txt asks for.
-pub fn learn(
-    state: &mut HostState,
-    touch: &Touch,
-    policy: &Politeness,
-    crawl_delay: Option<Duration>,
-) {
+/// How we treat one host.
+#[derive(Debug, Clone, Copy)]
+pub struct Manners<'a> {
+    pub policy: &'a Politeness,
+    /// `politeness.delay`, unless a sheet says otherwise for this host.
+    pub delay: Duration,
+    /// What its robots.txt asks for, or whoever runs the crawl has said since.
+    pub asked: Option<Duration>,
+}
+
+/// The state after the visit.
+pub fn learn(state: &mut HostState, touch: &Touch, manners: &Manners<'_>) {
+    let policy = manners.policy;
     match touch {
         Touch::Untouched => {}
         Touch::Lost { at, .. } => {
             state.last_end = *at;
-            let pause = pause(state, policy, crawl_delay);
+            let pause = pause(state, manners);
             state.not_before = state.not_before.max(*at + pause);
         }
         Touch::Answered { sent, ended, status, page } => {
@@ -72,7 +78,7 @@ pub fn learn(
             state.last_fault = None;
             state.parked = false;
             state.backoff = state.backoff.saturating_sub(1);
-            state.not_before = *ended + pause(state, policy, crawl_delay);
+            state.not_before = *ended + pause(state, manners);
         }
         Touch::Faulted { sent, ended, fault, retry_after, page } => {
             state.note_request(*sent, *ended);
@@ -82,9 +88,9 @@ pub fn learn(
             state.last_fault = Some(fault.clone());
             if fault.blame() == Blame::Host {
                 state.faults = state.faults.saturating_add(1);
-                state.backoff = state.backoff.saturating_mul(2).clamp(1, steps_max(policy));
+                state.backoff = state.backoff.saturating_mul(2).clamp(1, steps_max(manners));
             }
-            let mut rest = pause(state, policy, crawl_delay);
+            let mut rest = pause(state, manners);
             if policy.park_after > 0 && state.faults >= policy.park_after {
                 state.parked = true;
                 rest = rest.max(policy.backoff_max.get());
@@ -113,26 +119,27 @@ impl Requests for HostState {
 }
 
 /// The rest that this host gets now, without what the server asked for.
-pub fn pause(state: &HostState, policy: &Politeness, crawl_delay: Option<Duration>) -> Duration {
-    let delay = policy.delay.get();
-    let mut pause = delay.max(crawl_delay.unwrap_or_default());
+pub fn pause(state: &HostState, manners: &Manners<'_>) -> Duration {
+    let Manners { policy, delay, asked } = *manners;
+    let mut pause = delay.max(asked.unwrap_or_default());
     if !delay.is_zero() {
         let answer = Duration::from_millis(u64::from(state.answer_ms));
         pause = pause.max(answer.mul_f64(policy.delay_factor.max(0.0)).min(policy.delay_max.get()));
     }
-    let extra = step(policy).saturating_mul(state.backoff).min(policy.backoff_max.get());
+    let extra = step(delay).saturating_mul(state.backoff).min(policy.backoff_max.get());
     let pause = pause.max(extra);
     if pause.is_zero() { pause } else { pause + GAP_SLACK }
 }
 
-fn step(policy: &Politeness) -> Duration {
-    policy.delay.get().max(BACKOFF_STEP_MIN)
+fn step(delay: Duration) -> Duration {
+    delay.max(BACKOFF_STEP_MIN)
 }
 
 /// Doubling ends here: the pause is capped by `backoff_max` anyway, and recovery goes step by
 /// step, so steps beyond the cap would only prolong it.
-fn steps_max(policy: &Politeness) -> u32 {
-    let steps = policy.backoff_max.get().as_secs_f64() / step(policy).as_secs_f64();
+fn steps_max(manners: &Manners<'_>) -> u32 {
+    let most = manners.policy.backoff_max.get();
+    let steps = most.as_secs_f64() / step(manners.delay).as_secs_f64();
     (steps.ceil() as u32).max(1)
 }
 
@@ -163,9 +170,13 @@ mod tests {
         }
     }
 
+    fn manners(policy: &Politeness, asked: Option<Duration>) -> Manners<'_> {
+        Manners { policy, delay: policy.delay.get(), asked }
+    }
+
     fn rest_after(state: &mut HostState, touch: &Touch) -> u64 {
         let policy = Politeness::default();
-        learn(state, touch, &policy, None);
+        learn(state, touch, &manners(&policy, None));
         state.not_before.since(state.last_end).as_secs()
     }
 
@@ -215,9 +226,9 @@ mod tests {
             status: 200,
             page: true,
         };
-        learn(&mut state, &slow(7), &policy, None);
+        learn(&mut state, &slow(7), &manners(&policy, None));
         assert_eq!(state.not_before, at(114) + GAP_SLACK);
-        learn(&mut state, &slow(50), &policy, None);
+        learn(&mut state, &slow(50), &manners(&policy, None));
         assert_eq!(state.not_before, at(180) + GAP_SLACK, "30 s at most");
     }
 
@@ -226,7 +237,8 @@ mod tests {
         let policy = Politeness::default();
         for (asked, want) in [(0.1, 1_000), (2.5, 2_500), (1_000.0, 1_000_000)] {
             let mut state = HostState::default();
-            learn(&mut state, &answered(100), &policy, Some(Duration::from_secs_f64(asked)));
+            let asked = Some(Duration::from_secs_f64(asked));
+            learn(&mut state, &answered(100), &manners(&policy, asked));
             let pause = state.not_before.since(at(100)) - GAP_SLACK;
             assert_eq!(pause.as_millis(), want);
         }
@@ -239,11 +251,10 @@ mod tests {
         learn(
             &mut state,
             &Touch::Answered { sent: at(1), ended: at(9), status: 200, page: true },
-            &policy,
-            None,
+            &manners(&policy, None),
         );
         assert_eq!(state.not_before, at(9));
-        learn(&mut state, &faulted(10, 500, None), &policy, None);
+        learn(&mut state, &faulted(10, 500, None), &manners(&policy, None));
         assert_eq!(state.not_before, at(11) + GAP_SLACK, "but a fault earns a rest");
     }
 
@@ -251,7 +262,7 @@ mod tests {
     fn a_lost_lease_costs_the_pause_and_not_the_health() {
         let policy = Politeness::default();
         let mut state = HostState::default();
-        learn(&mut state, &Touch::Lost { at: at(50), sent: true }, &policy, None);
+        learn(&mut state, &Touch::Lost { at: at(50), sent: true }, &manners(&policy, None));
         assert_eq!((state.not_before, state.faults), (at(51) + GAP_SLACK, 0));
     }
 
@@ -259,9 +270,9 @@ mod tests {
     fn a_refusal_costs_nothing_because_we_never_knocked() {
         let policy = Politeness::default();
         let mut state = HostState::default();
-        learn(&mut state, &answered(100), &policy, None);
+        learn(&mut state, &answered(100), &manners(&policy, None));
         let before = state.clone();
-        learn(&mut state, &Touch::Untouched, &policy, None);
+        learn(&mut state, &Touch::Untouched, &manners(&policy, None));
         assert_eq!(state, before);
     }
 
@@ -270,7 +281,7 @@ mod tests {
         let policy = Politeness::default();
         let mut state = HostState::default();
         for ended in [100, 105, 107, 120] {
-            learn(&mut state, &answered(ended), &policy, None);
+            learn(&mut state, &answered(ended), &manners(&policy, None));
         }
         assert_eq!(state.gap_min_ms, Some(2_000));
     }

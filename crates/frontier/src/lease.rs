@@ -4,6 +4,7 @@
 //! written down when the visit is over.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use types::{
@@ -13,6 +14,7 @@ use types::{
 
 use crate::politeness::Politeness;
 use crate::robots::RobotsMark;
+use crate::sheets::HostSheets;
 
 /// What the frontier is told once.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub struct FrontierOptions {
     pub politeness: Politeness,
     /// When false, no robots.txt is asked for.
     pub obey_robots: bool,
+    /// What holds for some hosts only.
+    pub sheets: Arc<HostSheets>,
     pub sizes: Sizes,
     /// On resume: no host is visited before its full delay from then is over.
     pub opened_at: Option<Timestamp>,
@@ -73,6 +77,7 @@ impl FrontierOptions {
             shard,
             politeness: Politeness::default(),
             obey_robots: true,
+            sheets: Arc::default(),
             sizes: Sizes::default(),
             opened_at: None,
             next_visit: 1,

@@ -32,6 +32,7 @@ pub mod queues;
 mod robots;
 pub mod scope;
 mod seats;
+pub mod sheets;
 mod sleepers;
 mod suspects;
 
@@ -53,6 +54,7 @@ pub use politeness::{Addresses, Politeness};
 pub use robots::{RobotsMark, RobotsMarks};
 pub use scope::{CrawlSettings, Scope, ScopeKind};
 use seats::Doors;
+pub use sheets::{HostSheet, HostSheets};
 use sleepers::Sleepers;
 use suspects::Suspects;
 
@@ -184,7 +186,7 @@ impl Frontier {
             host.state.last_end = host.state.last_end.min(now);
             // Its Crawl-delay, or a rule, may have become known after its state was written.
             host.lengthen_pause(&self.options.politeness);
-            let pause = host::pause(&host.state, &self.options.politeness, host.delay_asked());
+            let pause = host::pause(&host.state, &host.manners(&self.options.politeness));
             if let Some(opened) = opened_at {
                 // Whether the last process had sent something after its last commit nobody
                 // knows: every host gets its full pause from the opening.
@@ -239,8 +241,8 @@ impl Frontier {
                 retry_after: None,
                 page: false,
             };
-            let crawl_delay = host.delay_asked();
-            host::learn(&mut host.state, &touch, &self.options.politeness, crawl_delay);
+            let manners = host.manners(&self.options.politeness);
+            host::learn(&mut host.state, &touch, &manners);
             changed = Some(host.state.clone());
         } else {
             host.place = Some(place);
@@ -301,8 +303,8 @@ impl Frontier {
         host.uncommitted += 1;
         let was_parked = host.state.parked;
         let last_end = Some(host.state.last_end).filter(|at| *at > Timestamp::ZERO);
-        let crawl_delay = host.delay_asked();
-        host::learn(&mut host.state, touch, &self.options.politeness, crawl_delay);
+        let manners = host.manners(&self.options.politeness);
+        host::learn(&mut host.state, touch, &manners);
         if matches!(touch, Touch::Faulted { fault: Fault::Connect(_) | Fault::Timeout(_), .. }) {
             host.address_turn = host.address_turn.wrapping_add(1);
         }
@@ -442,6 +444,12 @@ impl Frontier {
                 address_turn: 0,
                 over_budget: false,
                 uncommitted: 0,
+                delay: self.options.sheets.delay(host_key.as_str(), &self.options.politeness),
+                obeys_robots: self
+                    .options
+                    .sheets
+                    .obeys_robots(host_key.as_str())
+                    .unwrap_or(self.options.obey_robots),
             };
             let after = host.back.want(0).expect("an unknown queue wants to be read");
             let (near_max, _) = self.options.sizes.near(self.hosts.len());
@@ -480,7 +488,7 @@ impl Frontier {
                 wake: false,
             });
         }
-        let pick = match host.pick(by, self.options.obey_robots, &self.suspects) {
+        let pick = match host.pick(by, &self.suspects) {
             Pick::Rest(at) => {
                 self.schedule(now, host_key, at);
                 return None;
@@ -590,7 +598,7 @@ impl Frontier {
             Pick::Rest(_) | Pick::Wait(_) | Pick::Nothing => unreachable!("handled above"),
         };
         host.phase = Phase::Leased;
-        let pause = host::pause(&host.state, &self.options.politeness, host.delay_asked());
+        let pause = host::pause(&host.state, &host.manners(&self.options.politeness));
         self.next_visit += 1;
         let host = host_key.clone();
         let lease = Lease { visit, host, errand, address, granted_at: now, not_before, pause };
@@ -638,7 +646,7 @@ impl Frontier {
         let Some(mut host) = self.hosts.remove(host_key) else { return };
         // What its server asked of us after faults is ours to keep; the pause is everybody's.
         host.state.backoff = 0;
-        let pause = host::pause(&host.state, &self.options.politeness, host.delay_asked());
+        let pause = host::pause(&host.state, &host.manners(&self.options.politeness));
         self.left.push((host_key.clone(), host.state.last_end + pause));
         if let Some(slot) = self.sites.get_mut(&host.site) {
             slot.hosts -= 1;

@@ -39,9 +39,8 @@ impl Frontier {
     pub fn full_pause(&self, now: Timestamp, host_key: &HostKey) -> Timestamp {
         let policy = &self.options.politeness;
         let host = self.hosts.get(host_key);
-        let pause = host.map_or(policy.delay.get(), |host| {
-            host::pause(&host.state, policy, host.delay_asked())
-        });
+        let delay = || self.options.sheets.delay(host_key.as_str(), policy);
+        let pause = host.map_or_else(delay, |host| host::pause(&host.state, &host.manners(policy)));
         now + pause.max(policy.ip_delay.get())
     }
 

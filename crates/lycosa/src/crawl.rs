@@ -5,6 +5,7 @@
 
 pub mod control;
 mod live;
+mod net_metrics;
 pub mod progress;
 pub mod rejudge;
 mod report;
@@ -23,7 +24,7 @@ use serde::Serialize;
 use types::{Canon, CrawlUrl, Timestamp};
 
 use crate::cli::flags::OutputFlags;
-use crate::dir::{Dir, HeldDir, Mark, write_whole};
+use crate::dir::{Dir, HeldDir, Mark, write_secret, write_whole};
 use crate::exit::{Exit, Fail, Outcome};
 use crate::explain::{self, Explanation};
 use crate::seeds::{contact_missing, nobody_may_be_visited, preflight};
@@ -98,7 +99,8 @@ pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result
     };
     telemetry::start(plan.output.loudness(), Some(&plan.dir.logs()), stderr)?;
     let kept = render::kept_file(&plan.resolved);
-    write_whole(&plan.dir.settings(), kept.as_bytes()).context("write lycosa.toml")?;
+    let write = if settings.has_secret() { write_secret } else { write_whole };
+    write(&plan.dir.settings(), kept.as_bytes()).context("write lycosa.toml")?;
     for change in &plan.changes {
         tracing::info!(change, "setting changed");
     }
@@ -216,8 +218,8 @@ impl Run<'_> {
             EngineParts {
                 options,
                 clock: self.clock,
-                fetcher: net.fetcher,
-                resolver: net.resolver,
+                fetcher: Arc::clone(&net.fetcher) as Arc<dyn ports::Fetcher>,
+                resolver: Arc::clone(&net.resolver),
                 claims: wiring::claims(settings),
                 pool: Pool::threads(),
                 scope: Scope::new(&settings.crawl).map_err(Fail::settings)?,
@@ -227,7 +229,7 @@ impl Run<'_> {
                 crew: None,
             },
         )?;
-        let live = Live::new(engine.steering(), self.held, settings, pages_before);
+        let live = Live::new((engine.steering(), net), self.held, settings, pages_before);
         let live = Arc::new(live);
         let (companions, serving) = self.accompany(&live, listener)?;
         let started = self.clock.now();
@@ -310,6 +312,9 @@ impl Run<'_> {
         }
         if !settings.robots.obey {
             tracing::warn!("robots.txt is NOT obeyed: for your own sites only");
+        }
+        for warning in settings.sheet_warnings() {
+            tracing::warn!("{warning}");
         }
         if let Some(url) = &serving {
             self.progress.say(&format!("metrics at {url}"));

@@ -253,13 +253,29 @@ fn has_archives(folder: &Path) -> bool {
 
 /// Writes a file under its final name: all of it, or the old one stays.
 pub fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    write_new(path, content, &mut File::options())
+}
+
+/// The same, for its owner's eyes only.
+pub fn write_secret(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    write_new(path, content, &mut options)
+}
+
+fn write_new(path: &Path, content: &[u8], options: &mut fs::OpenOptions) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    let mut file = File::create(&new)?;
+    // What a dead process left there may be open to more eyes.
+    if new.exists() {
+        fs::remove_file(&new)?;
+    }
+    let mut file = options.write(true).create_new(true).open(&new)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&new, path)

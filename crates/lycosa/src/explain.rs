@@ -87,7 +87,7 @@ pub struct RobotsSay {
     pub rule: Option<String>,
     pub line: Option<u32>,
     pub crawl_delay: Option<f64>,
-    /// Whether we keep to it (`robots.obey`).
+    /// Whether we keep to it (`robots.obey`, or a sheet).
     pub obeyed: bool,
     /// `rules`, `absent` or `unreachable`.
     pub access: String,
@@ -241,7 +241,7 @@ fn unknown(
     if let Err(refusal) = verdict {
         return format!("the crawl does not take it: {refusal}");
     }
-    if is_robots(url) && settings.robots.obey {
+    if is_robots(url) && settings.obeys_robots(url.host()) {
         let origin = url.origin();
         return format!(
             "it is asked for as robots.txt before the first page of {origin}, and that has not \
@@ -249,7 +249,7 @@ fn unknown(
         );
     }
     if let Some(RobotsSay { allowed: false, rule: Some(rule), line: Some(line), .. }) = robots
-        && settings.robots.obey
+        && settings.obeys_robots(url.host())
     {
         return format!(
             "no link to it was taken; robots.txt line {line} would forbid it: `{rule}`"
@@ -276,7 +276,7 @@ fn robots_say(url: &CrawlUrl, entry: &RobotsEntry, settings: &Settings) -> Robot
         rule: None,
         line: None,
         crawl_delay: None,
-        obeyed: settings.robots.obey,
+        obeyed: settings.obeys_robots(url.host()),
         access: String::new(),
         read_at: None,
         checked_at: entry.checked_at.rfc3339(),
@@ -394,7 +394,7 @@ impl RobotsSay {
             _ => "allowed: no rule matches".to_owned(),
         };
         if !self.allowed && !self.obeyed {
-            verdict.push_str("; ignored (robots.obey = false)");
+            verdict.push_str("; ignored by a setting (robots.obey, or a sheet)");
         }
         let delay = match self.crawl_delay {
             Some(seconds) => format!(", Crawl-delay {seconds} s"),

@@ -13,6 +13,7 @@ mod fuzz;
 pub mod keys;
 pub mod layers;
 pub mod render;
+pub mod sheet;
 pub mod value;
 
 use std::fmt;
@@ -46,6 +47,7 @@ pub struct Settings {
     pub store: StoreSettings,
     pub workers: WorkersSettings,
     pub api: ApiSettings,
+    pub sheet: Vec<sheet::Sheet>,
 }
 
 /// Who we say we are.
@@ -59,6 +61,8 @@ pub struct Identity {
     pub product: String,
     /// The User-Agent header. `{product}`, `{version}` and `{contact}` are filled in.
     pub user_agent: String,
+    /// An e-mail address for the From header, which some archives send beside the User-Agent.
+    pub from: Option<String>,
 }
 
 impl Default for Identity {
@@ -67,6 +71,7 @@ impl Default for Identity {
             contact: None,
             product: "lycosa".to_owned(),
             user_agent: "Mozilla/5.0 (compatible; {product}/{version}; +{contact})".to_owned(),
+            from: None,
         }
     }
 }

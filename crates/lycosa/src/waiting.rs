@@ -64,7 +64,7 @@ pub fn reason(
         return why("queued", "its turn has not come".to_owned());
     };
     let host = &facts.row.host;
-    if settings.robots.obey
+    if settings.obeys_robots(record.url.host())
         && let Some(entry) = facts.robots_of(&record.url.origin())
         && entry.is_unreachable()
     {

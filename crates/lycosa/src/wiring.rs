@@ -10,31 +10,52 @@ use anyhow::Context as _;
 use engine::roles::crew::Membership;
 use engine::roles::ledger::Ledger;
 use engine::{Books, EngineOptions, SteadyClock};
-use fetch::{DnsResolver, FetcherOptions, Guard, HttpFetcher};
+use fetch::{
+    DnsResolver, FetcherOptions, Guard, HttpFetcher, Introduction, ProxiedResolver, Proxies,
+};
 use local::{CdxjSink, EngineSettings, ShardSettings, WarcFiles};
 use ports::shard_store::VisitLine;
 use ports::{
-    ArchiveEnd, Claims, Depot, ForeignStore, PortError, PortErrorKind, PortResult, ShardStore, Sink,
+    ArchiveEnd, Claims, Clock, Depot, ForeignStore, PortError, PortErrorKind, PortResult, Resolver,
+    ShardStore, Sink,
 };
 use types::ShardId;
 use types::record::RetryPolicy;
 
 use crate::dir::{Dir, Mark};
-use crate::settings::{Fsync, Settings, StoreSettings};
+use crate::settings::{Fsync, Settings, StoreSettings, sheet};
 
 /// The way to the web.
 #[derive(Clone)]
 pub struct Net {
-    pub resolver: Arc<DnsResolver>,
+    /// Where a host is visited: its own addresses, or those of its proxies.
+    pub resolver: Arc<dyn Resolver>,
+    pub dns: Arc<DnsResolver>,
     pub fetcher: Arc<HttpFetcher>,
+}
+
+impl std::fmt::Debug for Net {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Net").field("fetcher", &self.fetcher).finish_non_exhaustive()
+    }
 }
 
 /// Must be called inside of the runtime.
 pub fn net(settings: &Settings, clock: SteadyClock) -> Result<Net, fetch::Error> {
     let guard = guard(settings);
-    let resolver = DnsResolver::new(&settings.dns, Arc::clone(&guard), Arc::new(clock))?;
-    let fetcher = fetcher(settings, guard, clock)?;
-    Ok(Net { resolver: Arc::new(resolver), fetcher: Arc::new(fetcher) })
+    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let dns = DnsResolver::new(&settings.dns, Arc::clone(&guard), Arc::clone(&clock))?;
+    let dns = Arc::new(dns);
+    let mut resolver: Arc<dyn Resolver> = Arc::clone(&dns) as Arc<dyn Resolver>;
+    let proxies = sheet::for_proxies(&settings.sheet);
+    let proxies = Proxies::new(&settings.fetch.proxies, &proxies, Arc::clone(&resolver))?;
+    let proxies = proxies.map(Arc::new);
+    if let Some(proxies) = &proxies {
+        let (proxies, clock) = (Arc::clone(proxies), Arc::clone(&clock));
+        resolver = Arc::new(ProxiedResolver { proxies, clock });
+    }
+    let fetcher = Arc::new(fetcher(settings, guard, proxies, clock)?);
+    Ok(Net { resolver, dns, fetcher })
 }
 
 /// Where crawls of this machine meet; none if they do not.
@@ -70,15 +91,21 @@ fn guard(settings: &Settings) -> Arc<Guard> {
 fn fetcher(
     settings: &Settings,
     guard: Arc<Guard>,
-    clock: SteadyClock,
+    proxies: Option<Arc<Proxies>>,
+    clock: Arc<dyn Clock>,
 ) -> Result<HttpFetcher, fetch::Error> {
     HttpFetcher::new(&FetcherOptions {
         network: settings.network.clone(),
         fetch: settings.fetch.clone(),
-        user_agent: settings.identity.header(),
+        who: Introduction {
+            user_agent: settings.identity.header(),
+            from: settings.identity.from.clone(),
+        },
         robots_bytes_max: settings.robots.bytes_max,
         guard,
-        clock: Arc::new(clock),
+        proxies,
+        sheets: sheet::for_requests(&settings.sheet),
+        clock,
     })
 }
 
@@ -86,7 +113,7 @@ fn fetcher(
 /// of the network. The system's name servers are no setting, so they are left out.
 pub fn check(settings: &Settings) -> Result<(), fetch::Error> {
     let clock = SteadyClock::start(types::Timestamp::ZERO);
-    fetcher(settings, guard(settings), clock).map(|_| ())
+    fetcher(settings, guard(settings), None, Arc::new(clock)).map(|_| ())
 }
 
 /// The books of all shards, opened. They have not settled their past: `engine::open` does.
@@ -296,6 +323,7 @@ fn options(settings: &Settings, shards: u16, crawl_id: u128) -> EngineOptions {
         commit_wait: if settings.store.fsync == Fsync::Visit { Duration::ZERO } else { BATCH_WAIT },
         durable: settings.store.fsync != Fsync::Off,
         politeness: settings.politeness.clone(),
+        sheets: Arc::new(sheet::for_hosts(&settings.sheet)),
         seed: crawl_id as u64,
     }
 }

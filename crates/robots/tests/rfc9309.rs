@@ -25,6 +25,19 @@ fn allowed(rules: &[&str], url: &str) -> bool {
     Robots::parse(robots.as_bytes()).group("foobot").judge(url).allowed
 }
 
+#[test]
+fn every_point_of_the_checklist_has_a_test() {
+    let sources = [include_str!("rfc9309.rs"), include_str!("../src/access.rs")];
+    let mut points = std::collections::BTreeSet::new();
+    for line in sources.iter().flat_map(|source| source.lines()) {
+        let Some(comment) = line.trim().strip_prefix("// Point") else { continue };
+        let numbers = comment.split([':', '.']).next().unwrap_or_default();
+        let words = numbers.split(|char: char| !char.is_ascii_digit());
+        points.extend(words.filter_map(|word| word.parse::<u32>().ok()));
+    }
+    assert_eq!(points.into_iter().collect::<Vec<_>>(), (1..=37).collect::<Vec<_>>());
+}
+
 // Point 2.
 #[test]
 fn robots_txt_itself_is_always_allowed() {

@@ -32,6 +32,7 @@ fn entries(text: &str) -> Vec<Entry> {
                 path: words[2].into(),
                 status: words[3].parse().unwrap(),
                 body_bytes: 0,
+                head_bytes: 0,
                 in_flight: 1,
                 user_agent: "lycosa".into(),
                 connection: words.get(4).map_or(1, |n| n.parse().unwrap()),

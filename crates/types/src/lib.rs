@@ -4,6 +4,7 @@
 //! here has one that is canonical, because [`CrawlUrl`] cannot exist otherwise; whoever needs a
 //! moment is given a [`Timestamp`].
 
+pub mod by_host;
 pub mod canonical;
 pub mod foreign;
 pub mod host;
@@ -16,6 +17,7 @@ pub mod task;
 pub mod time;
 pub mod url;
 
+pub use by_host::{ByHost, HostGlob};
 pub use canonical::{Canon, CanonSettings};
 pub use host::{HostKey, Origin, Scheme, ShardId, Site};
 pub use host_state::{HostRule, HostState};

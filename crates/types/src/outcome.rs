@@ -192,6 +192,8 @@ pub enum Fault {
     Lost,
     /// Our own fault, such as a page that broke a reader.
     Ours(Box<str>),
+    /// The proxy could not be reached, or did not connect us.
+    Proxy(Box<str>),
 }
 
 /// Whom a failure speaks about; decides who waits: the URL, its whole host, or we.
@@ -219,7 +221,7 @@ impl Fault {
             | Self::Reset(_)
             | Self::Status(_) => Blame::Host,
             Self::BadHttp(_) => Blame::Url,
-            Self::Lost | Self::Ours(_) => Blame::Us,
+            Self::Lost | Self::Ours(_) | Self::Proxy(_) => Blame::Us,
         }
     }
 
@@ -233,8 +235,9 @@ impl Fault {
     }
 
     /// All the names there are.
-    pub const NAMES: [&str; 9] =
-        ["dns", "connect", "tls", "timeout", "reset", "bad-http", "status", "lost", "ours"];
+    pub const NAMES: [&str; 10] = [
+        "dns", "connect", "tls", "timeout", "reset", "bad-http", "status", "lost", "ours", "proxy",
+    ];
 
     /// A fixed name for counters, one of [`Fault::NAMES`].
     pub const fn name(&self) -> &'static str {
@@ -248,6 +251,7 @@ impl Fault {
             Self::Status(_) => "status",
             Self::Lost => "lost",
             Self::Ours(_) => "ours",
+            Self::Proxy(_) => "proxy",
         }
     }
 }
@@ -264,6 +268,7 @@ impl fmt::Display for Fault {
             Self::Status(status) => write!(f, "the server answered {status}"),
             Self::Lost => write!(f, "the visit was lost with the process that made it"),
             Self::Ours(what) => write!(f, "our own fault: {what}"),
+            Self::Proxy(what) => write!(f, "no way through the proxy: {what}"),
         }
     }
 }
@@ -311,6 +316,7 @@ mod tests {
             Fault::Status(503),
             Fault::Lost,
             Fault::Ours(text()),
+            Fault::Proxy(text()),
         ];
         assert_eq!(faults.each_ref().map(Fault::name), Fault::NAMES);
         for fault in faults {

@@ -420,7 +420,7 @@ mod tests {
         for before in &states {
             for (outcome, want) in &cases {
                 let mut record = record(before.clone());
-                let after = record.settle(outcome, Timestamp::from_secs(100), POLICY);
+                let after = record.settle(VISIT, outcome, Timestamp::from_secs(100), POLICY);
                 assert_eq!(record.state, *want, "{before:?} + {outcome:?}");
                 assert_eq!(record.state == State::Queued, after != After::Done);
                 met += 1;

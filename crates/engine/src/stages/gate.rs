@@ -27,7 +27,7 @@ pub async fn check(ctx: &Ctx, task: &Task) -> Gate {
             return Gate::Closed(refusal);
         }
     }
-    if !ctx.options.robots.obey {
+    if !ctx.options.obeys_robots(task.record.url.host()) {
         return Gate::Open;
     }
     let origin = task.record.url.origin();

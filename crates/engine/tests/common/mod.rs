@@ -98,6 +98,7 @@ impl Machine {
             commit_wait: self.commit_wait,
             durable: true,
             politeness: self.politeness.clone(),
+            sheets: Arc::default(),
             seed: self.seed,
         }
     }

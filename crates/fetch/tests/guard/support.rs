@@ -51,7 +51,9 @@ pub(crate) fn options(allow: &[&str]) -> FetcherOptions {
         guard: Arc::new(Guard::new(&network, true)),
         network,
         fetch: FetchSettings::default(),
-        user_agent: "lycosa-test".to_owned(),
+        who: lycosa_fetch::Introduction { user_agent: "lycosa-test".to_owned(), from: None },
+        sheets: types::ByHost::default(),
+        proxies: None,
         robots_bytes_max: ByteSize::kib(500),
         clock: Arc::new(StillClock),
     }

@@ -5,6 +5,7 @@
 mod hostile;
 mod http2;
 mod limits;
+mod proxy;
 mod reuse;
 mod support;
 mod tls;

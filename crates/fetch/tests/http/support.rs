@@ -42,7 +42,9 @@ pub(crate) fn fetcher_with(network: NetworkSettings, fetch: FetchSettings) -> Ht
     HttpFetcher::new(&FetcherOptions {
         network,
         fetch,
-        user_agent: "lycosa-test".to_owned(),
+        who: lycosa_fetch::Introduction { user_agent: "lycosa-test".to_owned(), from: None },
+        sheets: types::ByHost::default(),
+        proxies: None,
         robots_bytes_max: ByteSize::kib(500),
         guard,
         clock: RealClock::new(),

@@ -278,7 +278,9 @@ fn a_file_without_certificates_is_an_error_that_names_it() {
         let error = HttpFetcher::new(&lycosa_fetch::FetcherOptions {
             network,
             fetch: FetchSettings::default(),
-            user_agent: "x".to_owned(),
+            who: lycosa_fetch::Introduction { user_agent: "x".to_owned(), from: None },
+            sheets: types::ByHost::default(),
+            proxies: None,
             robots_bytes_max: types::ByteSize::kib(500),
             guard,
             clock: RealClock::new(),

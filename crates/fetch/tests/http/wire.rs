@@ -1,10 +1,11 @@
 //! What the record holds is what the wire held.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use lycosa_fetch::{FetchSettings, HttpFetcher};
+use lycosa_fetch::{FetchSettings, HttpFetcher, NetworkSettings};
 use ports::{Exchange, Protocol, Purpose};
 use types::Validators;
 
@@ -260,4 +261,30 @@ async fn a_damaged_answer_is_recorded_as_it_came_or_is_none() {
         assert_eq!(fetcher.stats().held_bytes, 0);
     }
     assert!(answered > 100 && broken > 100, "{answered} {broken}");
+}
+
+#[tokio::test]
+async fn connections_leave_from_the_address_that_was_set() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let book = Arc::clone(&seen);
+    let server = Server::start(move |mut peer, _| {
+        book.lock().unwrap().push(peer.stream.peer_addr().unwrap().ip());
+        async move {
+            peer.request().await;
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx").await;
+        }
+    })
+    .await;
+    let ours: std::net::IpAddr = [127, 0, 0, 9].into();
+    let set = |source: &str| NetworkSettings {
+        source_address: vec![source.parse().unwrap()],
+        ..network()
+    };
+    let exchange =
+        server.visit(&fetcher_with(set("127.0.0.9"), FetchSettings::default()), "/").await;
+    assert_eq!(answer(&exchange).status, 200);
+    assert_eq!(*seen.lock().unwrap(), [ours]);
+    // An address of the other kind cannot serve.
+    let exchange = server.visit(&fetcher_with(set("::1"), FetchSettings::default()), "/").await;
+    assert!(fault(&exchange).to_string().contains("network.source_address"), "{exchange:?}");
 }

@@ -142,14 +142,25 @@ fn changes(dir: &Dir, resolved: &Resolved) -> Result<Vec<String>, Fail> {
     let mut before = Layers::default();
     before.add_file(&file)?;
     let before = before.finish()?;
-    let show = |value: Option<&toml::Value>| value.map_or("none".to_owned(), ToString::to_string);
+    let show = |name: &str, value: Option<&toml::Value>| {
+        let shown = value.map(|value| render::shown_value(name, value));
+        shown.map_or("none".to_owned(), |value| value.to_string())
+    };
     let mut changes = Vec::new();
     for key in keys::tables().iter().filter(|t| t.name != "api").flat_map(|table| &table.keys) {
         let (old, new) = (before.value(&key.path), resolved.value(&key.path));
         if old != new {
             let origin = resolved.origin(&key.path);
-            changes.push(format!("{} = {} (was {}; {origin})", key.path, show(new), show(old)));
+            changes.push(format!(
+                "{} = {} (was {}; {origin})",
+                key.path,
+                show(&key.name, new),
+                show(&key.name, old)
+            ));
         }
+    }
+    if before.settings.sheet != resolved.settings.sheet {
+        changes.push(format!("the sheets ({})", resolved.origin(keys::SHEET)));
     }
     Ok(changes)
 }

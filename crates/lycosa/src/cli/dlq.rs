@@ -55,7 +55,7 @@ struct WhichArgs {
     /// Only of this host (repeatable)
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
-    /// Only for this reason: dns, connect, tls, timeout, reset, bad-http, status, lost, ours
+    /// Only for this reason: dns, connect, tls, timeout, reset, bad-http, status, lost, ours, proxy
     /// (repeatable)
     #[arg(long = "reason", value_name = "REASON")]
     reasons: Vec<String>,

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use engine::SteadyClock;
-use ports::{
-    Clock as _, Ended, Exchange, Fetcher as _, Purpose, Request, Resolution, Resolver as _,
-};
+use ports::{Clock as _, Ended, Exchange, Fetcher as _, Purpose, Request, Resolution};
 use robots::{Access, Group, Reply, Robots};
 use serde::Serialize;
 use types::{Base, Canon, CrawlUrl, Timestamp, Validators};
@@ -68,14 +66,17 @@ async fn fetch(args: &FetchArgs, settings: &Settings) -> Outcome {
     let rules = visitor.robots(&url).await?;
     let group = rules.group();
     let verdict = group.judge(url.path_and_query());
-    if let Some(rule) = verdict.rule.filter(|_| !verdict.allowed && settings.robots.obey) {
+    if let Some(rule) =
+        verdict.rule.filter(|_| !verdict.allowed && settings.obeys_robots(url.host()))
+    {
         return Err(Fail::failure(format!(
             "robots.txt forbids {url}, line {}: `{}`; --ignore-robots is for your own sites",
             rule.line, rule.text
         )));
     }
     let robots = rules.verdict(verdict);
-    let pause = settings.politeness.delay.get();
+    let sheets = crate::settings::sheet::for_hosts(&settings.sheet);
+    let pause = sheets.delay(url.host(), &settings.politeness);
     let asked = group.crawl_delay().map_or(Duration::ZERO, Duration::from_secs_f64);
     if asked > pause {
         eprintln!("lycosa: waiting {} s, the Crawl-delay of {}", asked.as_secs_f64(), url.origin());

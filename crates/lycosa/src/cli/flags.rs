@@ -33,9 +33,9 @@ pub struct SettingFlags {
     /// Add a header field to every request; repeatable
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header)]
     pub header: Vec<(String, String)>,
-    /// Go through a proxy (not available in this version)
+    /// Go through a proxy, http://host:port or socks5://host:port; repeatable
     #[arg(long, value_name = "URL")]
-    pub proxy: Vec<String>,
+    pub proxy: Vec<fetch::ProxyUrl>,
     /// Ask this name server instead of the system's; repeatable
     #[arg(long, value_name = "IP:PORT")]
     pub dns: Vec<fetch::Upstream>,
@@ -159,7 +159,8 @@ impl SettingFlags {
         for (name, value) in &self.header {
             layers.add_flag("--header", &format!("fetch.headers.{name}"), value.as_str())?;
         }
-        add_list(layers, "--proxy", "fetch.proxies", &self.proxy)?;
+        let proxies: Vec<String> = self.proxy.iter().cloned().map(String::from).collect();
+        add_list(layers, "--proxy", "fetch.proxies", &proxies)?;
         add_list(layers, "--dns", "dns.upstreams", &self.dns)?;
         add_list(layers, "--allow-net", "network.allow", &self.allow_net)?;
         if self.ignore_robots {

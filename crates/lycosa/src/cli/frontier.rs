@@ -110,6 +110,7 @@ struct Crawl {
     engine: Engine,
     crew: Arc<Crew>,
     steering: Steering,
+    net: wiring::Net,
     clock: SteadyClock,
     pages_before: u64,
 }
@@ -140,8 +141,9 @@ fn open_crawl(held: &HeldDir, settings: &Settings, seeds: &[CrawlUrl]) -> Result
     let parts = EngineParts {
         options,
         clock,
-        fetcher: net.fetcher,
-        resolver: net.resolver,
+        fetcher: Arc::clone(&net.fetcher) as Arc<dyn ports::Fetcher>,
+        // Through whom a worker goes is the worker's business.
+        resolver: Arc::clone(&net.dns) as Arc<dyn ports::Resolver>,
         claims: wiring::claims(settings),
         pool: Pool::threads(),
         scope: Scope::new(&settings.crawl).map_err(Fail::settings)?,
@@ -152,7 +154,7 @@ fn open_crawl(held: &HeldDir, settings: &Settings, seeds: &[CrawlUrl]) -> Result
     };
     let engine = Engine::new(opened, parts)?;
     let steering = engine.steering();
-    Ok(Crawl { engine, crew, steering, clock, pages_before })
+    Ok(Crawl { engine, crew, steering, net, clock, pages_before })
 }
 
 async fn serve(
@@ -171,9 +173,10 @@ async fn serve(
         None => None,
     };
     let addresses = Addresses::of(&listener, rest.as_ref())?;
-    let Crawl { engine, crew, steering, clock, pages_before } = open_crawl(held, settings, &seeds)?;
+    let Crawl { engine, crew, steering, net, clock, pages_before } =
+        open_crawl(held, settings, &seeds)?;
     drop(seeds);
-    let live = Arc::new(Live::new(steering.clone(), held, settings, pages_before));
+    let live = Arc::new(Live::new((steering.clone(), net), held, settings, pages_before));
     let _control = Control::start(&held.dir, live)?;
     let (handle, mut desk_ended) = service::foreign::start(desk, Arc::new(clock));
     let mut terminate = signal(SignalKind::terminate()).context("hear of SIGTERM")?;

@@ -18,7 +18,7 @@ use crate::dlq::{self, Deed, Filter, Page};
 use crate::explain::{self, Explanation};
 use crate::settings::Settings;
 use crate::status::{ShardStanding, Status};
-use crate::wiring;
+use crate::wiring::{self, Net};
 
 const ABOUT_TO_END: &str = "the crawl is about to end; ask again in a moment";
 const TOO_BUSY: &str = "the crawl is about to end, or others ask the same of it; try again later";
@@ -27,6 +27,7 @@ const TOO_BUSY: &str = "the crawl is about to end, or others ask the same of it;
 #[derive(Debug)]
 pub struct Live {
     pub steering: Steering,
+    pub net: Net,
     dir: Dir,
     settings: Settings,
     mark: Mark,
@@ -38,9 +39,15 @@ pub struct Live {
 }
 
 impl Live {
-    pub fn new(steering: Steering, held: &HeldDir, settings: &Settings, pages_before: u64) -> Self {
+    pub fn new(
+        (steering, net): (Steering, Net),
+        held: &HeldDir,
+        settings: &Settings,
+        pages_before: u64,
+    ) -> Self {
         Self {
             steering,
+            net,
             dir: held.dir.clone(),
             settings: settings.clone(),
             mark: held.mark.clone(),

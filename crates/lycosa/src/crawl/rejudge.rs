@@ -52,7 +52,7 @@ impl Rules {
             ]),
             addresses: json!([settings.network.allow, ports, settings.identity.contact.is_some(),]),
             redirects: json!(settings.fetch.redirects_max),
-            robots: json!([settings.robots.obey, settings.identity.product]),
+            robots: json!([settings.robots.obey, settings.identity.product, ignored(settings)]),
         }
     }
 
@@ -68,6 +68,14 @@ impl Rules {
             robots: self.robots != old.robots,
         }
     }
+}
+
+/// Hosts whose robots.txt does not count, or counts in spite of all.
+fn ignored(settings: &Settings) -> Vec<(String, bool)> {
+    let sheets =
+        settings.sheet.iter().filter_map(|sheet| Some((&sheet.hosts, sheet.ignore_robots?)));
+    let hosts = sheets.flat_map(|(hosts, said)| hosts.iter().map(move |host| (host, said)));
+    hosts.map(|(host, said)| (host.to_string(), said)).collect()
 }
 
 /// What is to be done, found before the shards settle their past.

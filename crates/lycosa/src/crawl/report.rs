@@ -15,6 +15,7 @@ use super::survey::Survey;
 use crate::dir::{Dir, Mark, write_whole};
 use crate::exit::Exit;
 use crate::settings::layers::{Origin, Resolved};
+use crate::settings::render;
 use crate::status::{Status, counted, size};
 
 #[derive(Debug, Serialize)]
@@ -237,6 +238,7 @@ fn changed(resolved: &Resolved) -> BTreeMap<String, serde_json::Value> {
             let value = resolved.value(&key.path);
             if *resolved.origin(&key.path) != Origin::Default && value != defaults.value(&key.path)
             {
+                let value = value.map(|value| render::shown_value(&key.name, value));
                 let value = serde_json::to_value(value).unwrap_or_default();
                 changed.insert(key.path.clone(), value);
             }

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use service::door::{Door, KNOCK};
 use tokio::net::TcpListener;
 
-use super::Live;
+use super::{Live, net_metrics};
 use crate::settings::ApiSettings;
 
 /// What the handlers share.
@@ -72,6 +72,8 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &shared.registry) {
         Ok(()) => {
+            let net = &shared.live.net;
+            net_metrics::add(&mut text, &net.dns.stats(), &net.fetcher.stats());
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }

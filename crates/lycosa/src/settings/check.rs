@@ -46,6 +46,20 @@ impl Settings {
         if !is_header_value(&self.identity.header()) {
             return bad("identity.user_agent", "holds characters a header cannot hold".to_owned());
         }
+        if let Some(from) = &self.identity.from
+            && !(is_contact(from) && !from.contains("://"))
+        {
+            let why = format!("`{from}` is not an e-mail address: write me@example.org");
+            return bad("identity.from", why);
+        }
+        self.check_sheets()?;
+        for is_v4 in [true, false] {
+            let of_kind = |address: &&std::net::IpAddr| address.is_ipv4() == is_v4;
+            if self.network.source_address.iter().filter(of_kind).count() > 1 {
+                let why = "one of IPv4 and one of IPv6 at most".to_owned();
+                return bad("network.source_address", why);
+            }
+        }
         if let Err(why) = frontier::Addresses::new(&self.politeness, None) {
             return bad("politeness.shared_networks", why);
         }
@@ -82,7 +96,6 @@ impl Settings {
             (self.recrawl.policy != RecrawlPolicy::Off, "recrawl.policy", "off"),
             (self.recrawl.budget.is_some(), "recrawl.budget", "none"),
             (self.render.mode != RenderMode::Never, "render.mode", "never"),
-            (!self.fetch.proxies.is_empty(), "fetch.proxies", "[]"),
             (self.archive.compression != Compression::Gzip, "archive.compression", "gzip"),
         ];
         for (wanted, key, off) in later {

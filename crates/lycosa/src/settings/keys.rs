@@ -7,6 +7,7 @@ use schemars::schema_for;
 use serde_json::Value as Json;
 
 use super::Settings;
+use super::sheet::Sheet;
 
 /// A table of the file, such as `[politeness]`.
 #[derive(Debug, Clone)]
@@ -72,22 +73,31 @@ fn plural(word: &str) -> String {
     }
 }
 
-/// All tables with their keys, in the order of their declaration.
+/// The name of the tables that there may be several of.
+pub const SHEET: &str = "sheet";
+
+/// All tables with their keys, in the order of their declaration; sheets are not among them.
 pub fn tables() -> Vec<Table> {
     let schema = Json::from(schema_for!(Settings));
     let defs = &schema["$defs"];
     let properties = schema["properties"].as_object().into_iter().flatten();
-    properties
-        .map(|(name, property)| {
-            let table = resolve(property, defs);
-            let keys = table["properties"].as_object().into_iter().flatten();
-            Table {
-                name: name.clone(),
-                doc: text(table, "description"),
-                keys: keys.map(|(key, schema)| read_key(name, key, schema, defs)).collect(),
-            }
-        })
-        .collect()
+    let once = properties.filter(|(name, _)| *name != SHEET);
+    once.map(|(name, property)| read_table(name, resolve(property, defs), defs)).collect()
+}
+
+/// What a `[[sheet]]` may say.
+pub fn sheet() -> Table {
+    let schema = Json::from(schema_for!(Sheet));
+    read_table(SHEET, &schema, &schema["$defs"])
+}
+
+fn read_table(name: &str, table: &Json, defs: &Json) -> Table {
+    let keys = table["properties"].as_object().into_iter().flatten();
+    Table {
+        name: name.to_owned(),
+        doc: text(table, "description"),
+        keys: keys.map(|(key, schema)| read_key(name, key, schema, defs)).collect(),
+    }
 }
 
 fn read_key(table: &str, name: &str, schema: &Json, defs: &Json) -> Key {
@@ -214,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_key_and_table_has_a_manual() {
-        for table in tables() {
+        for table in tables().into_iter().chain([sheet()]) {
             assert!(!table.doc.is_empty(), "[{}]", table.name);
             for key in table.keys {
                 assert!(!key.doc.is_empty(), "{}", key.path);

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::{Table as Toml, Value};
 
-use super::keys::{Key, Kind, Table, suggest, tables};
+use super::keys::{self, Key, Kind, SHEET, Table, suggest, tables};
+use super::sheet::Sheet;
 use super::{Settings, value};
 
 /// Where a value came from.
@@ -101,9 +102,50 @@ impl Layers {
                         self.set_value(&format!("{name}.{key}"), value, origin.clone())?;
                     }
                 }
+                Value::Array(sheets) if name == SHEET => self.set_sheets(sheets, &origin)?,
                 _ => return Err(self.unknown(&name, &origin)),
             }
         }
+        Ok(())
+    }
+
+    /// Takes the sheets of a file; those of a file below it count no more.
+    fn set_sheets(&mut self, sheets: Vec<Value>, origin: &Origin) -> Result<()> {
+        let table = keys::sheet();
+        let mut taken = Vec::with_capacity(sheets.len());
+        for (sheet, n) in sheets.into_iter().zip(1..) {
+            let said = |key: &str, why: &str| {
+                SettingsError(format!("sheet {n}, {key} ({origin}): {}", why.trim()))
+            };
+            let Value::Table(entries) = sheet else {
+                return Err(said("all of it", "write [[sheet]] and a key a line below it"));
+            };
+            let mut known = Toml::new();
+            for (name, value) in entries {
+                let Some(key) = table.keys.iter().find(|key| key.name == name) else {
+                    let names = table.keys.iter().map(|key| key.name.as_str());
+                    let hint = match suggest(&name, names.clone()) {
+                        Some(like) => format!("unknown key; did you mean {like}?"),
+                        None => {
+                            let all: Vec<_> = names.collect();
+                            format!("unknown key; a sheet has {}", all.join(", "))
+                        }
+                    };
+                    return Err(said(&name, &hint));
+                };
+                let value = value::from_file(key, value).map_err(|hint| said(&name, &hint))?;
+                let Some(value) = value else { continue };
+                let mut alone = Toml::new();
+                alone.insert(name.clone(), value.clone());
+                if let Err(error) = Sheet::deserialize(alone) {
+                    return Err(said(&name, &why(key, error.message())));
+                }
+                known.insert(name, value);
+            }
+            taken.push(Value::Table(known));
+        }
+        self.tree.insert(SHEET.to_owned(), Value::Array(taken));
+        self.origins.insert(SHEET.to_owned(), origin.clone());
         Ok(())
     }
 
@@ -209,6 +251,11 @@ impl Layers {
     }
 
     fn unknown(&self, path: &str, origin: &Origin) -> SettingsError {
+        if path == SHEET || path.starts_with("sheet.") {
+            return SettingsError(format!(
+                "{path} ({origin}): sheets are written in a file, as [[sheet]] tables; give it by --config"
+            ));
+        }
         let keys = self.keys().map(|key| key.path.as_str());
         let tables = self.tables.iter().map(|table| table.name.as_str());
         let like: Option<String> = if path.contains('.') {
@@ -252,6 +299,12 @@ impl Layers {
 impl Resolved {
     pub fn origin(&self, path: &str) -> &Origin {
         self.origins.get(path).unwrap_or(&Origin::Default)
+    }
+
+    /// The sheets, as they are written.
+    pub fn sheets(&self) -> impl Iterator<Item = &Toml> {
+        let sheets = self.tree.get(SHEET).and_then(Value::as_array);
+        sheets.into_iter().flatten().filter_map(Value::as_table)
     }
 
     /// The value of a key; none where it is unset.
@@ -380,7 +433,10 @@ mod tests {
             ("search.enabled=true", "search.enabled (-s): not available in this version"),
             ("recrawl.policy=value", "not available in this version"),
             ("archive.compression=zstd", "not available in this version"),
-            ("fetch.proxies=http://p.test:1", "not available in this version"),
+            (
+                "fetch.proxies=p.test:1",
+                "fetch.proxies (-s): this is no proxy: write http://host:port",
+            ),
             (
                 "network.ports=99999",
                 "network.ports (-s): a port is a number up to 65535: write 8080",
@@ -409,6 +465,43 @@ mod tests {
         assert!(error("[network]\nports = [true]").contains("up to 65535"));
         assert!(error("[crawl").contains("x.toml is not TOML"));
         assert!(toml_of("[politeness]\ndelay = 0").is_ok());
+    }
+
+    #[test]
+    fn a_sheet_is_read_as_strictly_as_the_rest() {
+        let read = |text: &str| match toml_of(text) {
+            Ok(layers) => layers.finish().map(|resolved| resolved.settings).map_err(|e| e.0),
+            Err(error) => Err(error.0),
+        };
+        let good = "[[sheet]]\nhosts = \"*.a.test\"\ndelay = \"5s\"\ncookies = true\n\
+                    headers = { X-A = \"1\" }\nbasic_auth = \"ann:secret\"\n\
+                    [[sheet]]\nhosts = [\"b.test\"]\nignore_robots = true\n";
+        let settings = read(good).unwrap();
+        assert_eq!(settings.sheet.len(), 2);
+        assert!(settings.obeys_robots("x.a.test") && !settings.obeys_robots("b.test"));
+        assert_eq!(settings.sheet_warnings().len(), 1);
+        for (text, want) in [
+            ("[[sheet]]\ndelay = \"5s\"", "sheet (x.toml): 1: it names no host"),
+            (
+                "[[sheet]]\nhosts = [\"a.test\"]\ndelay = \"5ms\"",
+                "shorter than politeness.delay = 1s",
+            ),
+            (
+                "[[sheet]]\nhosts = [\"a.test\"]\ndelay = 5",
+                "sheet 1, delay (x.toml): 5 has no unit",
+            ),
+            ("[[sheet]]\nhosts = [\"a.test\"]\ndealy = \"5s\"", "did you mean delay?"),
+            ("[[sheet]]\nhosts = [\"http://a.test\"]", "is not a host"),
+            ("[[sheet]]\nhosts = [\"a.test\"]\nbasic_auth = \"geheim\"", "\"user:password\""),
+            ("[sheet]\nhosts = [\"a.test\"]", "as [[sheet]] tables"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(want), "{text}: {error}");
+            assert!(!error.contains("geheim"), "{error}");
+        }
+        let hasty = "[[sheet]]\nhosts = [\"a.test\"]\ndelay = \"5ms\"\nhasty = true";
+        assert!(read(hasty).unwrap().sheet_warnings()[0].contains("only 5ms"));
+        assert!(error_of("sheet.delay=5s").contains("--config"));
     }
 
     #[test]

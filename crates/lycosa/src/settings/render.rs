@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use super::keys::{Key, Kind, Table};
+use super::keys::{self, Key, Kind, SHEET, Table};
 use super::layers::{Layers, Resolved};
 
 /// A complete file with the defaults and the manual as comments.
@@ -52,7 +52,32 @@ pub fn kept_file(resolved: &Resolved) -> String {
             }
         }
     }
+    push_sheets(&mut out, resolved);
     out
+}
+
+/// The sheets as a file has them, passwords and all.
+fn push_sheets(out: &mut String, resolved: &Resolved) {
+    for sheet in resolved.sheets() {
+        out.push_str("\n[[sheet]]\n");
+        for (name, value) in sheet {
+            let _ = writeln!(out, "{name} = {}", multiline(value));
+        }
+    }
+}
+
+/// A value for others to see.
+pub fn shown_value(name: &str, value: &Value) -> Value {
+    let shown = |text: &str| match name {
+        "basic_auth" => text.parse::<fetch::BasicAuth>().ok().map(|auth| auth.to_string()),
+        _ => text.parse::<fetch::ProxyUrl>().ok().map(|proxy| proxy.to_string()),
+    };
+    let one = |value: &Value| value.as_str().and_then(shown).map_or(value.clone(), Value::String);
+    match (name, value) {
+        ("basic_auth", value) => one(value),
+        ("proxies", Value::Array(items)) => Value::Array(items.iter().map(one).collect()),
+        _ => value.clone(),
+    }
 }
 
 /// One line a key: value and where it came from.
@@ -61,10 +86,16 @@ pub fn shown(resolved: &Resolved) -> String {
     for key in resolved.tables.iter().flat_map(|table| &table.keys) {
         let value = match resolved.value(&key.path) {
             Some(_) if key.path == "api.token" => "\"…\"".to_owned(),
-            Some(value) => inline(value),
+            Some(value) => inline(&shown_value(&key.name, value)),
             None => "none".to_owned(),
         };
         let _ = writeln!(out, "{} = {value}  # {}", key.path, resolved.origin(&key.path));
+    }
+    for (sheet, n) in resolved.sheets().zip(1..) {
+        for (name, value) in sheet {
+            let value = inline(&shown_value(name, value));
+            let _ = writeln!(out, "sheet.{n}.{name} = {value}  # {}", resolved.origin(SHEET));
+        }
     }
     out
 }
@@ -80,11 +111,23 @@ pub fn shown_values(resolved: &Resolved) -> Vec<serde_json::Value> {
     let values = keys.map(|key| {
         serde_json::json!({
             "key": key.path,
-            "value": resolved.value(&key.path).filter(|_| key.path != "api.token"),
+            "value": resolved
+                .value(&key.path)
+                .filter(|_| key.path != "api.token")
+                .map(|value| shown_value(&key.name, value)),
             "origin": resolved.origin(&key.path).to_string(),
         })
     });
-    values.collect()
+    let sheets = resolved.sheets().zip(1..).flat_map(|(sheet, n)| {
+        sheet.iter().map(move |(name, value)| {
+            serde_json::json!({
+                "key": format!("sheet.{n}.{name}"),
+                "value": shown_value(name, value),
+                "origin": resolved.origin(SHEET).to_string(),
+            })
+        })
+    });
+    values.chain(sheets).collect()
 }
 
 /// The manual: `docs/configuration.md`.
@@ -106,7 +149,23 @@ pub fn manual() -> String {
     for table in &defaults.tables {
         manual_table(&mut out, table, &defaults);
     }
+    manual_sheet(&mut out);
     out
+}
+
+fn manual_sheet(out: &mut String) {
+    let table = keys::sheet();
+    let _ = write!(
+        out,
+        "\n## `[[sheet]]`\n\n{} They are written in a file, not as flags or in the environment. Where several mean\n\
+         one host, the last that says something wins.\n\n\
+         ```toml\n[[sheet]]\nhosts = [\"*.example.org\"]\ndelay = \"10s\"\nheaders = {{ Accept-Language = \"cs\" }}\n```\n\n",
+        table.doc
+    );
+    out.push_str("| key | type | meaning |\n|---|---|---|\n");
+    for key in &table.keys {
+        let _ = writeln!(out, "| `{}` | {} | {} |", key.name, key.kind.describe(), key.doc);
+    }
 }
 
 fn manual_table(out: &mut String, table: &Table, defaults: &Resolved) {

@@ -33,6 +33,7 @@ fn flags_that_are_not_well_formed() {
     check(&["--scope", "planet"], "page, prefix, host, domain, any or custom");
     check(&["--include", "("], "unclosed group");
     check(&["--dns", "there"], "192.0.2.1:53");
+    check(&["--proxy", "p.test:1"], "http://host:port or socks5://host:port");
     check(&["--allow-net", "there"], "127.0.0.0/8");
     check(&["--contact", "me"], "me@example.org");
     check(&["-H", "nonsense"], "Name: value");
@@ -53,7 +54,6 @@ fn settings_that_are_not_possible() {
         &["--continuous"][..],
         &["--budget", "10/s"],
         &["--render", "always"],
-        &["--proxy", "http://p.test:1"],
         &["-s", "search.enabled=true"],
         &["-s", "archive.compression=zstd"],
     ] {

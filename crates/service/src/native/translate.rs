@@ -337,7 +337,8 @@ fn fault_told(fault: &Fault) -> api::Fault {
         | Fault::Timeout(what)
         | Fault::Reset(what)
         | Fault::BadHttp(what)
-        | Fault::Ours(what) => what.to_string(),
+        | Fault::Ours(what)
+        | Fault::Proxy(what) => what.to_string(),
         Fault::Status(status) => status.to_string(),
         Fault::Lost => String::new(),
     };
@@ -378,6 +379,7 @@ pub(crate) fn fault_understood(
         }
         "lost" => Fault::Lost,
         "ours" => Fault::Ours(detail),
+        "proxy" => Fault::Proxy(detail),
         other => {
             return Err(format!("a fault is one of {}, not `{other}`", Fault::NAMES.join(", ")));
         }
@@ -461,6 +463,15 @@ mod tests {
             not_before: NOW,
             pause: Duration::from_millis(1_500),
         }
+    }
+
+    /// Of a page that was never visited, so that it counts.
+    fn first_lease() -> Lease {
+        let mut lease = page_lease();
+        if let Errand::Page(task) = &mut lease.errand {
+            (task.record.last, task.record.held) = (None, None);
+        }
+        lease
     }
 
     fn robots_lease() -> Lease {
@@ -549,7 +560,7 @@ mod tests {
         ];
         for (outcome, touch) in outcomes {
             let told = page_report(outcome.clone(), touch.clone());
-            let heard = there_and_back(&told, &page_lease());
+            let heard = there_and_back(&told, &first_lease());
             let Done::Page(done) = heard.done else { panic!("{:?}", heard.done) };
             assert_eq!(done.outcome, outcome);
             let expected = match touch {

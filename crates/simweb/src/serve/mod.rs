@@ -14,6 +14,7 @@ mod dns;
 mod head;
 mod http;
 mod http2;
+pub mod proxy;
 mod socket;
 mod stamped;
 mod tls;
