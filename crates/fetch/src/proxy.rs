@@ -119,7 +119,7 @@ impl Proxies {
             .map(|&at| &self.all[at])
             .map(|proxy| (proxy.rests(now), std::cmp::Reverse(liking(host, &proxy.url)), proxy))
             .collect();
-        ranked.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        ranked.sort_by_key(|(rests, liking, _)| (*rests, *liking));
         ranked.into_iter().map(|(_, _, proxy)| proxy).collect()
     }
 

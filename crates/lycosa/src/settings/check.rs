@@ -47,7 +47,7 @@ impl Settings {
             return bad("identity.user_agent", "holds characters a header cannot hold".to_owned());
         }
         if let Some(from) = &self.identity.from
-            && !(is_contact(from) && !from.contains("://"))
+            && (!is_contact(from) || from.contains("://"))
         {
             let why = format!("`{from}` is not an e-mail address: write me@example.org");
             return bad("identity.from", why);
