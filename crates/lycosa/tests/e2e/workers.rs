@@ -1,5 +1,6 @@
 //! A frontier and its workers, in processes of their own: killed, frozen, drained, restarted.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -184,8 +185,12 @@ fn hosts_at_one_address_keep_its_pause_and_do_not_wait_for_each_others_answers()
 
     let entries = site.journal();
     checks::assert_none(&checks::address_gaps(&entries, manners.ip_delay, 4));
-    let pages: Vec<_> = entries.iter().filter(|entry| &*entry.path == "/").collect();
-    assert_eq!(pages.len(), 3);
+    let pages = entries.iter().filter(|entry| &*entry.path == "/");
+    // On a busy machine a short lease may run out, and its page is asked for once more later: the
+    // first three tell.
+    let pages: Vec<_> = pages.take(3).collect();
+    let hosts: BTreeSet<_> = pages.iter().map(|page| &page.host).collect();
+    assert_eq!(hosts.len(), 3, "each host was asked once before any was asked again");
     let first_end = pages.iter().filter_map(|page| page.ended).min().expect("they were answered");
     let last = pages.iter().map(|page| page.arrived).max().expect("there are three");
     assert!(last < first_end, "the last came at {last}, when the first had ended at {first_end}");
