@@ -15,10 +15,11 @@ use crate::args::{self, Args};
 use crate::repo::{self, Repo};
 
 /// Where each target's hunt is: `--package`, and which of its tests.
-const TARGETS: [(&str, &[&str]); 8] = [
+const TARGETS: [(&str, &[&str]); 9] = [
     ("canonical", FUZZ),
     ("links", FUZZ),
     ("prints", FUZZ),
+    ("extract", FUZZ),
     ("record", FUZZ),
     ("robots", FUZZ),
     ("sitemap", FUZZ),

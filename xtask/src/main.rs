@@ -60,6 +60,12 @@ The chores of lycosa: cargo xtask CHORE
                            another takes them, slowly at first: the service's memory is bounded
   train [--pages FOLDER]   learns main content and page types from reviewed pages and writes the
                            model (minutes)
+  eval extract [--split N] [--alone] [--pages FOLDER]
+                           how well main content is found in pages of domains that were not learnt
+                           from (minutes), and by other extractors unless --alone; --split takes
+                           other folds
+  eval links [--pages FOLDER]
+                           whether our links are those of the tree that the HTML standard builds
   bench crawl [--hosts N] [--pages N]
                            a crawl of a simulated web, as fast as it goes: pages per CPU-second
   bench polite [--hosts N] [--seconds N]
@@ -75,9 +81,8 @@ The chores of lycosa: cargo xtask CHORE
                            the development pages; look-ups among ten million prints
   bench service [--streams N] [--urls N] [--queues N]
                            URLs that the frontier as a service takes and gives out a second
-  bench extract [--cross] [--pages FOLDER]
-                           what it costs to read a page whole; --cross: how well main content is
-                           found in pages of domains that were not learnt from (minutes)
+  bench extract [--pages FOLDER]
+                           what it costs to read a page whole
   bench soak [--minutes N] an hour at full speed: memory, files and threads must stay as they are
   help                     this
 ";
@@ -120,6 +125,7 @@ fn run() -> anyhow::Result<()> {
         "names" => long::names(&repo, args),
         "stream" => long::stream(&repo, args),
         "train" => content::train(&repo, args),
+        "eval" => content::eval(&repo, args),
         "bench" => bench::run(&repo, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

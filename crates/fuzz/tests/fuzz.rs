@@ -3,7 +3,7 @@
 //! `cargo xtask fuzz` runs the same for longer.
 
 use lycosa_fuzz::hunt;
-use lycosa_fuzz::targets::{canonical, links, prints, record, robots, sitemap, warc};
+use lycosa_fuzz::targets::{canonical, extract, links, prints, record, robots, sitemap, warc};
 
 #[test]
 fn no_robots_txt_breaks_its_reader() {
@@ -38,4 +38,9 @@ fn no_sitemap_breaks_its_reader() {
 #[test]
 fn every_text_has_its_prints() {
     hunt(&prints::TARGET);
+}
+
+#[test]
+fn no_page_breaks_the_reader_of_content() {
+    hunt(&extract::TARGET);
 }

@@ -17,6 +17,7 @@ mod context;
 mod features;
 mod judge;
 mod lexicon;
+mod likeness;
 mod model;
 mod portrait;
 mod select;
@@ -24,6 +25,7 @@ mod select;
 mod dates;
 mod language;
 mod metadata;
+mod outline;
 mod render;
 mod structured;
 
@@ -40,6 +42,7 @@ use render::Chosen;
 use tree::Tree;
 
 pub use metadata::Metadata;
+pub use outline::{Alternate, Heading, Image, Outline};
 
 /// What a page says.
 #[derive(Clone, Debug)]
@@ -50,6 +53,8 @@ pub struct Content {
     /// The same as markdown.
     pub markdown: String,
     pub metadata: Metadata,
+    /// Headings, pictures, other languages.
+    pub outline: Outline,
     /// BCP 47, two letters where they exist.
     pub language: Option<String>,
     /// JSON-LD, microdata, RDFa, OpenGraph and Twitter cards in one form.
@@ -127,7 +132,7 @@ pub(crate) fn read_with(
         judged.iter().zip(&case.blocks.list).map(|(&p, block)| (p, block.words)).collect();
     let taken = select::select(&blocks);
     let chosen = Chosen { tree: &tree, blocks: &case.blocks, taken: &taken, base };
-    let (text, markdown) = match instead(&blocks, &taken, &structured_data, &metadata) {
+    let (text, markdown) = match instead(&blocks, &taken, &structured_data) {
         Some(text) => (text.clone(), text),
         None => (chosen.text(), chosen.markdown()),
     };
@@ -138,31 +143,24 @@ pub(crate) fn read_with(
         word_count: blocks::count_words(&text),
         text,
         metadata,
+        outline: Outline::of(&tree, base),
         structured_data,
     };
     (content, judged.into_iter().zip(taken).collect())
 }
 
-/// Words that the blocks must be expected to get right; below that the page is an empty shell.
+/// Words that the blocks are taken to hold at least when they are compared with structured data.
 const EXPECTED_WORDS_MIN: f32 = 12.0;
 
-/// The text to give when the page itself shows next to nothing: the body in its structured data,
-/// or at least its description. Pages that a script fills are like that.
-fn instead(
-    blocks: &[(f32, u32)],
-    taken: &[bool],
-    items: &[Value],
-    metadata: &Metadata,
-) -> Option<String> {
+/// The text to give when the page itself shows next to nothing of what its structured data has:
+/// pages that a script fills are like that. A description is not enough: it stands in the metadata,
+/// and what a page says about itself is not what it says.
+fn instead(blocks: &[(f32, u32)], taken: &[bool], items: &[Value]) -> Option<String> {
     let pairs = blocks.iter().zip(taken).filter(|(_, taken)| **taken);
     let expected: f32 = pairs.map(|((p, words), _)| p * *words as f32).sum();
-    if let Some(body) = structured::body(items)
-        && blocks::count_words(&body) as f32 > 3.0 * expected.max(EXPECTED_WORDS_MIN)
-    {
-        return Some(body);
-    }
-    let description = metadata.description.clone().filter(|_| expected < EXPECTED_WORDS_MIN)?;
-    (blocks::count_words(&description) as f32 > expected).then_some(description)
+    let body = structured::body(items)?;
+    let is_more = blocks::count_words(&body) as f32 > 3.0 * expected.max(EXPECTED_WORDS_MIN);
+    is_more.then_some(body)
 }
 
 /// The content of plain text: all of it.
@@ -171,6 +169,7 @@ pub(crate) fn plain(text: &str) -> Content {
     Content {
         page_type: PageType::Other,
         metadata: Metadata::default(),
+        outline: Outline::default(),
         language: language::language(&Tree::parse("", false), &text),
         markdown: text.clone(),
         word_count: blocks::count_words(&text),

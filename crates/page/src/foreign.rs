@@ -85,8 +85,10 @@ impl<'a> Foreign<'a> {
             self.leave();
         }
         let holds = match (self.space(), start.tag) {
-            (_, Tag::Svg) => Space::Svg,
-            (_, Tag::Math) => Space::Math,
+            (Space::Html, Tag::Svg) => Space::Svg,
+            (Space::Html, Tag::Math) => Space::Math,
+            // Elsewhere among formulas `<svg>` is a formula, too.
+            (Space::Math, Tag::Svg) if self.is_in_annotation() => Space::Svg,
             (Space::Svg, Tag::Desc | Tag::Title | Tag::ForeignObject)
             | (Space::Math, Tag::Mi | Tag::Mn | Tag::Mo | Tag::Ms | Tag::Mtext) => Space::Html,
             (Space::Math, Tag::AnnotationXml) if holds_html(start) => Space::Html,
@@ -103,6 +105,10 @@ impl<'a> Foreign<'a> {
             self.open.push(Element { name: start.name.text, holds, bare });
         }
         true
+    }
+
+    fn is_in_annotation(&self) -> bool {
+        self.open.last().is_some_and(|open| open.name.eq_ignore_ascii_case("annotation-xml"))
     }
 
     /// An end tag was read.
@@ -216,6 +222,12 @@ mod tests {
             ("<svg></body><a>", "svg a"),
             ("<svg><foreignObject><a></a></svg><a>", "svg foreignObject"),
             ("</svg><a>", ""),
+            // Found by comparing with the standard's tree: such an `svg` is a name among formulas.
+            ("<math><svg><foreignObject><a>", "math svg foreignObject a"),
+            (
+                "<math><annotation-xml><svg><foreignObject><a>",
+                "math annotation-xml svg foreignObject",
+            ),
         ] {
             assert_eq!(foreign(html), expected, "{html}");
         }

@@ -47,6 +47,8 @@ const RULES: &[Rule] = &[
     rule("simweb", &["types", "ports"], &["robots"]),
     // What takes input from outside is fuzzed; nobody but tests sees the fuzzer.
     rule("fuzz", &["types", "robots", "warc", "page", "ports", "local"], &[]),
+    // How others read the same pages; nobody sees it.
+    rule("peers", &["page"], &[]),
     // The binary and the chores know everybody.
     rule("lycosa", ALL, &["fuzz"]),
     rule("xtask", ALL, &[]),

@@ -29,7 +29,8 @@ pub enum ToolCommand {
     Robots,
     /// {"url", "html" or "html_base64", "content_type"?} → {"title", "text", "markdown",
     /// "description", "author", "published", "language", "encoding", "page_type", "canonical",
-    /// "robots", "links", "structured_data", "word_count"}
+    /// "robots", "links", "structured_data", "word_count", "modified", "site_name", "favicon",
+    /// "hreflang", "headings", "images"}
     Extract,
     /// {"url", "body_base64", "content_type"?} → {"kind", "error"?, "urls", "errors"}
     Sitemap,

@@ -100,6 +100,18 @@ fn a_page_is_read_with_every_key_of_the_contract() {
     assert!(markdown.contains("- The wick"), "{markdown}");
     assert!(page["word_count"].as_u64().unwrap() > 60);
     let keys = page.as_object().unwrap().len();
-    assert_eq!(keys, 15, "the keys of the contract and the id");
+    assert_eq!(keys, 21, "the keys of the contract, the id, and six more");
     assert!(page["structured_data"].is_array());
+    assert_eq!(
+        page["headings"],
+        serde_json::json!([
+            {"level": 1, "text": "Lamps at night"}, {"level": 2, "text": "How they burn"}
+        ])
+    );
+    for key in ["hreflang", "images"] {
+        assert!(page[key].is_array(), "{key}");
+    }
+    for key in ["modified", "site_name", "favicon"] {
+        assert!(page.get(key).is_some(), "{key}");
+    }
 }

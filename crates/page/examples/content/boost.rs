@@ -14,8 +14,10 @@ pub struct Settings {
     pub trees: usize,
     pub leaves: usize,
     pub rate: f32,
-    /// Shares of rows and features that a tree sees.
-    pub rows: f32,
+    /// The share of rows that a tree sees because they are judged worst, and of the others.
+    pub worst: f32,
+    pub others: f32,
+    /// The share of features that a tree sees.
     pub columns: f32,
     /// Least second derivative in a leaf, and what is added to it.
     pub weight_min: f32,
@@ -80,8 +82,14 @@ impl Chance {
     }
 }
 
-pub fn train(table: &Table, targets: &[f32], weights: &[f32], settings: &Settings) -> Forest {
-    let mut chance = Chance::new(7);
+pub fn train(
+    table: &Table,
+    targets: &[f32],
+    weights: &[f32],
+    settings: &Settings,
+    seed: u64,
+) -> Forest {
+    let mut chance = Chance::new(7 + seed);
     let all: f32 = weights.iter().sum();
     let positive: f32 = targets.iter().zip(weights).map(|(y, w)| y * w).sum();
     let share = (positive / all.max(1e-9)).clamp(1e-4, 1.0 - 1e-4);
@@ -95,8 +103,7 @@ pub fn train(table: &Table, targets: &[f32], weights: &[f32], settings: &Setting
             first[row] = weights[row] * (p - targets[row]);
             second[row] = weights[row] * (p * (1.0 - p)).max(1e-6);
         }
-        let rows: Vec<u32> =
-            (0..table.rows as u32).filter(|_| chance.share() < settings.rows).collect();
+        let rows = sample(&mut first, &mut second, settings, &mut chance);
         let columns: Vec<usize> =
             (0..table.columns.len()).filter(|_| chance.share() < settings.columns).collect();
         let grower = Grower { table, first: &first, second: &second, columns, settings };
@@ -109,6 +116,34 @@ pub fn train(table: &Table, targets: &[f32], weights: &[f32], settings: &Setting
         }
     }
     forest
+}
+
+/// The rows that a tree is grown on: those that are judged worst, and a few of the others, which
+/// count for those that were left out. Most rows are soon judged well and have little to teach.
+fn sample(
+    first: &mut [f32],
+    second: &mut [f32],
+    settings: &Settings,
+    chance: &mut Chance,
+) -> Vec<u32> {
+    let step = first.len().div_ceil(SAMPLE_ROWS).max(1);
+    let mut faults: Vec<f32> = first.iter().step_by(step).map(|fault| fault.abs()).collect();
+    faults.sort_by(|a, b| b.total_cmp(a));
+    let worst = faults.get((faults.len() as f32 * settings.worst) as usize).copied();
+    let worst = worst.unwrap_or(0.0);
+    let counts_for = 1.0 / settings.others;
+    let mut rows = Vec::new();
+    for row in 0..first.len() {
+        if first[row].abs() < worst {
+            if chance.share() >= settings.others {
+                continue;
+            }
+            first[row] *= counts_for;
+            second[row] *= counts_for;
+        }
+        rows.push(row as u32);
+    }
+    rows
 }
 
 /// A tree while it grows; node 0 is the root.

@@ -25,18 +25,23 @@ const TYPE_SETTINGS: Settings = Settings {
     trees: 80,
     leaves: 8,
     rate: 0.1,
-    rows: 0.8,
+    worst: 0.0,
+    others: 0.8,
     columns: 0.4,
     weight_min: 2.0,
     lambda: 2.0,
 };
 
+/// Forests that are averaged for the second judgement.
+const SECOND_FORESTS: u64 = 2;
+
 const BLOCK_SETTINGS: Settings = Settings {
-    trees: 160,
+    trees: 100,
     leaves: 40,
-    rate: 0.1,
-    rows: 0.6,
-    columns: 0.4,
+    rate: 0.12,
+    worst: 0.15,
+    others: 0.15,
+    columns: 0.3,
     weight_min: 3.0,
     lambda: 5.0,
 };
@@ -58,15 +63,18 @@ pub fn learn(samples: &[&Sample]) -> Learnt {
             rows(&sample.known.url, &sample.html(), types, lexicon, &|_| None).0
         })
         .collect();
-    let first = learn_blocks(samples, &first_rows, |_| true);
+    // What judges pages that nobody has seen is the mean of the forests that judged these: each has
+    // seen two thirds of them, together they have seen all.
+    let mut firsts = Vec::new();
     let mut thoughts: Vec<Vec<f32>> = vec![Vec::new(); samples.len()];
     for part in 0..INNER_FOLDS {
         let is_out = |sample: &Sample| fold(&format!("{}~", sample.domain), INNER_FOLDS) == part;
-        let forest = learn_blocks(samples, &first_rows, |sample| !is_out(sample));
+        let forest = learn_blocks(samples, &first_rows, part, |sample| !is_out(sample));
         for (at, sample) in samples.iter().enumerate().filter(|(_, sample)| is_out(sample)) {
             debug_assert_eq!(sample.labels.len(), first_rows[at].len());
             thoughts[at] = probabilities(&forest, &first_rows[at]);
         }
+        firsts.push(forest);
     }
     drop(first_rows);
     let second_rows: Vec<Rows> = samples
@@ -80,7 +88,10 @@ pub fn learn(samples: &[&Sample]) -> Learnt {
             second.expect("a thought was given")
         })
         .collect();
-    let second = learn_blocks(samples, &second_rows, |_| true);
+    let seconds: Vec<Forest> = (0..SECOND_FORESTS)
+        .map(|seed| learn_blocks(samples, &second_rows, seed, |_| true))
+        .collect();
+    let (first, second) = (Forest::mean(&firsts), Forest::mean(&seconds));
     Learnt { model: Model { lexicon: scores, types, first, second } }
 }
 
@@ -99,7 +110,7 @@ fn learn_types(samples: &[&Sample]) -> (Vec<Forest>, Vec<Vec<f32>>) {
                     .iter()
                     .map(|sample| f32::from(u8::from(sample.known.kind == kind)))
                     .collect();
-                train(&table, &targets, &weights, &TYPE_SETTINGS)
+                train(&table, &targets, &weights, &TYPE_SETTINGS, 0)
             })
             .collect()
     };
@@ -114,7 +125,12 @@ fn learn_types(samples: &[&Sample]) -> (Vec<Forest>, Vec<Vec<f32>>) {
     (learn_from(&|_| true), shares)
 }
 
-fn learn_blocks(samples: &[&Sample], rows: &[Rows], wanted: impl Fn(&Sample) -> bool) -> Forest {
+fn learn_blocks(
+    samples: &[&Sample],
+    rows: &[Rows],
+    seed: u64,
+    wanted: impl Fn(&Sample) -> bool,
+) -> Forest {
     let (mut table, mut targets, mut weights) = (Vec::new(), Vec::new(), Vec::new());
     // A page whose truth is empty was not reviewed to the end: it teaches nothing.
     let known = |sample: &Sample| wanted(sample) && !sample.known.truth.trim().is_empty();
@@ -127,7 +143,7 @@ fn learn_blocks(samples: &[&Sample], rows: &[Rows], wanted: impl Fn(&Sample) -> 
             weights.push(200.0 * weight(sample.page.blocks[at].words) / all);
         }
     }
-    train(&Table::new(&table), &targets, &weights, &BLOCK_SETTINGS)
+    train(&Table::new(&table), &targets, &weights, &BLOCK_SETTINGS, seed)
 }
 
 fn weight(words: u32) -> f32 {

@@ -1,12 +1,14 @@
 //! Learns what is main content, and says how well it is found.
 //!
-//!     content cross FOLDER [DUMP]     out-of-fold scores, five folds by domain; DUMP gets every block
-//!     content train FOLDER MODEL      learns from all pages and writes the model
-//!     content score FOLDER            times the shipped model
-//!     content oracle FOLDER           what the best choice of blocks would score
+//!     content cross FOLDER [SPLIT [DUMP]]   out-of-fold scores, five folds by domain
+//!     content train FOLDER MODEL            learns from all pages and writes the model
+//!     content score FOLDER                  times the shipped model
+//!     content oracle FOLDER [DUMP]          what the best choice of blocks would score
+//!     content texts FOLDER FILE             what others' texts score: lines of JSON, `id` and `text`
 //!
-//! FOLDER holds pages with known main text (`html/`, `ground-truth/`). Everything is deterministic.
-//! The score of a page is F1 over its words as multisets.
+//! FOLDER holds pages with known main text (`html/`, `ground-truth/`). SPLIT is a number, 0 unless
+//! given: each stands for other folds, so that a gain can be told from luck. DUMP gets every page,
+//! the worst first, with every block. Everything is deterministic.
 
 mod boost;
 mod labels;
@@ -15,12 +17,13 @@ mod pages;
 mod report;
 mod speed;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use lycosa_page::content::study::{self, Model};
 
 use learn::Learnt;
-use pages::{Sample, parallel};
+use pages::{Known, Sample, parallel};
 use report::{Found, Report};
 
 const FOLDS: u64 = 5;
@@ -30,12 +33,17 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["cross", folder, rest @ ..] => cross(Path::new(folder), rest.first().copied()),
+        ["cross", folder] => cross(Path::new(folder), 0, None),
+        ["cross", folder, split, rest @ ..] if split.parse::<u64>().is_ok() => {
+            let split = split.parse().expect("it was just parsed");
+            cross(Path::new(folder), split, rest.first().copied());
+        }
         ["train", folder, model] => train(Path::new(folder), Path::new(model)),
         ["score", folder] => speed::score(Path::new(folder)),
-        ["oracle", folder] => oracle(Path::new(folder)),
+        ["texts", folder, file] => texts(Path::new(folder), Path::new(file)),
+        ["oracle", folder, rest @ ..] => oracle(Path::new(folder), rest.first().copied()),
         _ => {
-            eprintln!("content cross|train|score|oracle FOLDER [DUMP or MODEL]");
+            eprintln!("content cross|train|score|oracle|texts FOLDER [SPLIT, DUMP, MODEL or FILE]");
             std::process::exit(2);
         }
     }
@@ -49,11 +57,19 @@ fn fold(domain: &str, folds: u64) -> u64 {
     (hash >> 17) % folds
 }
 
-fn cross(folder: &Path, dump: Option<&str>) {
+/// The fold that a domain is tested in.
+fn outer_fold(domain: &str, split: u64) -> u64 {
+    match split {
+        0 => fold(domain, FOLDS),
+        _ => fold(&format!("{split} {domain}"), FOLDS),
+    }
+}
+
+fn cross(folder: &Path, split: u64, dump: Option<&str>) {
     let samples = pages::load(folder, THREADS);
     eprintln!("{} pages are loaded", samples.len());
     let parts = parallel(FOLDS as usize, THREADS, |part| {
-        let is_test = |sample: &&Sample| fold(&sample.domain, FOLDS) == part as u64;
+        let is_test = |sample: &&Sample| outer_fold(&sample.domain, split) == part as u64;
         let training: Vec<&Sample> = samples.iter().filter(|sample| !is_test(sample)).collect();
         let learnt = learn::learn(&training);
         let tests = samples.iter().filter(is_test);
@@ -64,9 +80,7 @@ fn cross(folder: &Path, dump: Option<&str>) {
     let mut report = Report::default();
     parts.into_iter().flatten().for_each(|found| report.add(found));
     report.print();
-    if let Some(path) = dump {
-        report.dump(path);
-    }
+    dump.into_iter().for_each(|path| report.dump(path));
 }
 
 fn train(folder: &Path, path: &Path) {
@@ -78,7 +92,7 @@ fn train(folder: &Path, path: &Path) {
 }
 
 /// How good the best choice of blocks would be: what no model can beat.
-fn oracle(folder: &Path) {
+fn oracle(folder: &Path, dump: Option<&str>) {
     let mut report = Report::default();
     for sample in pages::load(folder, THREADS) {
         let taken: Vec<(f32, bool)> =
@@ -86,6 +100,27 @@ fn oracle(folder: &Path) {
         let blocks = sample.page.blocks.iter().zip(&taken).filter(|(_, taken)| taken.1);
         let text: Vec<&str> = blocks.map(|(block, _)| block.text.as_str()).collect();
         report.add(Found::of(&sample, &text.join("\n"), &sample.known.kind, &taken));
+    }
+    report.print();
+    dump.into_iter().for_each(|path| report.dump(path));
+}
+
+/// Scores texts that somebody else took from the pages.
+fn texts(folder: &Path, file: &Path) {
+    let file = std::fs::read_to_string(file).expect("the texts can be read");
+    let lines = file
+        .lines()
+        .map(|line| -> serde_json::Value { serde_json::from_str(line).expect("a line is JSON") });
+    let found: HashMap<String, String> = lines
+        .map(|line| {
+            let word = |name: &str| line[name].as_str().unwrap_or("").to_owned();
+            (word("id"), word("text"))
+        })
+        .collect();
+    let mut report = Report::default();
+    for known in Known::all(folder) {
+        let text = found.get(&known.id).map_or("", String::as_str);
+        report.add(Found::in_text(&known, text, ""));
     }
     report.print();
 }

@@ -58,7 +58,8 @@ pub(crate) struct Context {
     /// The groups of records around it.
     pub(crate) outer_group: u32,
     pub(crate) inner_group: u32,
-    shape: u32,
+    /// Its element and first class: what is alike in this has one shape.
+    pub(crate) shape: u32,
 }
 
 /// Records of one shape below one parent.
@@ -68,6 +69,9 @@ pub(crate) struct Group {
     pub(crate) parent: NodeId,
     pub(crate) words: u32,
     pub(crate) link_words: u32,
+    /// Blocks that show a price, and that show a date.
+    pub(crate) prices: u32,
+    pub(crate) dates: u32,
 }
 
 #[derive(Debug)]
@@ -127,7 +131,14 @@ impl Contexts {
             shapes.retain(|known| known.1 >= RECORDS_MIN);
             let first_group = self.groups.len() as u32;
             for &(_, records) in &shapes {
-                self.groups.push(Group { records, parent: id, words: 0, link_words: 0 });
+                self.groups.push(Group {
+                    records,
+                    parent: id,
+                    words: 0,
+                    link_words: 0,
+                    prices: 0,
+                    dates: 0,
+                });
             }
             for child in tree.children(id) {
                 let context = &mut self.list[child];

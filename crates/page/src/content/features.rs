@@ -11,6 +11,7 @@ use crate::content::candidates::{Candidates, starts};
 use crate::content::context::{Contexts, NONE, flag};
 use crate::content::element::Element;
 use crate::content::lexicon::{Lexicon, hash, text_words};
+use crate::content::likeness::{LIKENESSES, Likeness};
 use crate::content::tree::Tree;
 
 /// A line with more words is judged by its words no more.
@@ -23,6 +24,7 @@ pub(crate) struct Surroundings<'s> {
     pub(crate) blocks: &'s Blocks,
     pub(crate) contexts: &'s Contexts,
     pub(crate) candidates: &'s Candidates,
+    pub(crate) likeness: &'s Likeness,
     /// Title and description as the head has them.
     pub(crate) title: &'s str,
     pub(crate) description: &'s str,
@@ -89,7 +91,21 @@ struct Maker<'m> {
     last_h1: Option<usize>,
     repeats: HashMap<u32, u32>,
     hashes: Vec<u32>,
+    /// How often a block's text stood there before.
+    said_before: Vec<u32>,
+    /// For each measure of likeness and class: how many blocks, words of one, and their means.
+    alike: [Vec<Alike>; LIKENESSES],
     all_words: f32,
+}
+
+/// What blocks that are made alike have in common.
+#[derive(Clone, Copy, Debug)]
+struct Alike {
+    blocks: f32,
+    words: f32,
+    link_share: f32,
+    score: f32,
+    repeats: f32,
 }
 
 impl<'m> Maker<'m> {
@@ -101,6 +117,7 @@ impl<'m> Maker<'m> {
         let mut heading = None;
         let mut repeats = HashMap::new();
         let mut hashes = Vec::with_capacity(list.len());
+        let mut said_before = Vec::with_capacity(list.len());
         let (mut first_h1, mut last_h1) = (None, None);
         for (at, block) in list.iter().enumerate() {
             let element = tagged(page, block);
@@ -114,7 +131,9 @@ impl<'m> Maker<'m> {
             headings.push(heading);
             let text = page.blocks.text_of(block);
             let hash = hash(&text[..text.floor_char_boundary(200)]);
-            *repeats.entry(hash).or_insert(0) += 1;
+            let times = repeats.entry(hash).or_insert(0);
+            said_before.push(*times);
+            *times += 1;
             hashes.push(hash);
             let words = block.words as f32;
             let brief = Brief {
@@ -132,7 +151,39 @@ impl<'m> Maker<'m> {
         }
         let all_words = sums[list.len()][0].max(1.0);
         let starts = starts(page.tree, page.blocks);
-        Self { page, briefs, sums, starts, headings, first_h1, last_h1, repeats, hashes, all_words }
+        let repeated = |at: usize| repeats.get(&hashes[at]).is_some_and(|&count: &u32| count > 1);
+        let alike = std::array::from_fn(|measure| {
+            let mean =
+                |value: &dyn Fn(usize) -> f32| page.likeness.means(measure, page.blocks, value);
+            let link_shares = mean(&|at| briefs[at].link_share);
+            let scores = mean(&|at| briefs[at].score);
+            let repeats = mean(&|at| bit(repeated(at)));
+            // Weighted by words as all means are: what a word of the class stands in.
+            let words = mean(&|at| briefs[at].words);
+            let sizes = page.likeness.sizes(measure);
+            let make = |class: usize| Alike {
+                blocks: sizes[class] as f32,
+                words: words[class],
+                link_share: link_shares[class],
+                score: scores[class],
+                repeats: repeats[class],
+            };
+            (0..sizes.len()).map(make).collect()
+        });
+        Self {
+            page,
+            briefs,
+            sums,
+            starts,
+            headings,
+            first_h1,
+            last_h1,
+            repeats,
+            hashes,
+            said_before,
+            alike,
+            all_words,
+        }
     }
 
     fn row(&self, at: usize, out: &mut Vec<f32>) {
@@ -143,6 +194,7 @@ impl<'m> Maker<'m> {
         self.neighbours(at, out);
         self.place(at, out);
         self.records(block, out);
+        self.kin(at, out);
         self.methods(at, block, out);
         out.extend_from_slice(self.page.types);
     }
@@ -180,9 +232,11 @@ impl<'m> Maker<'m> {
             block.images as f32,
             brief.score,
             self.repeats.get(&self.hashes[at]).copied().unwrap_or(1) as f32,
+            self.said_before[at] as f32,
             bit(is_in(text, self.page.title, 3)),
             bit(is_in(text, self.page.description, 12)),
             bit(text.contains('\n')),
+            bit(shows_date(block, text)),
         ]);
     }
 
@@ -301,7 +355,7 @@ impl<'m> Maker<'m> {
         let context = &self.page.contexts.list[block.holder];
         for group in [context.outer_group, context.inner_group] {
             if group == NONE {
-                out.extend([0.0; 5]);
+                out.extend([0.0; 7]);
                 continue;
             }
             let group = &self.page.contexts.groups[group as usize];
@@ -312,7 +366,17 @@ impl<'m> Maker<'m> {
                 group.link_words as f32 / group.words.max(1) as f32,
                 group.words as f32 / self.all_words,
                 f32::from(self.page.tree.nodes[group.parent].depth),
+                group.prices as f32 / records,
+                group.dates as f32 / records,
             ]);
+        }
+    }
+
+    /// What is true of the blocks that are made like this one.
+    fn kin(&self, at: usize, out: &mut Vec<f32>) {
+        for (alike, &class) in self.alike.iter().zip(&self.page.likeness.classes[at]) {
+            let alike = &alike[class as usize];
+            out.extend([alike.blocks, alike.words, alike.link_share, alike.score, alike.repeats]);
         }
     }
 
@@ -345,6 +409,31 @@ impl<'m> Maker<'m> {
 
 fn bit(is: bool) -> f32 {
     f32::from(u8::from(is))
+}
+
+/// A short line with a sum of money in it.
+pub(crate) fn shows_price(block: &Block, text: &str) -> bool {
+    block.words <= SHORT_WORDS_MAX
+        && text.contains(['$', '€', '£', '¥'])
+        && text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// A short line that looks like a date or an age: a number beside a month, a weekday or `ago`.
+pub(crate) fn shows_date(block: &Block, text: &str) -> bool {
+    const NAMES: [&str; 17] = [
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec", "ago",
+        "day", "hour", "week", "year",
+    ];
+    if block.words > SHORT_WORDS_MAX || !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    let named = text_words(text).any(|word| {
+        let start = word.get(..3).unwrap_or("").to_ascii_lowercase();
+        word.len() <= 9 && NAMES.iter().any(|name| name[..3] == start)
+    });
+    // 2024-05-17, 17.05.2024, 5/17/24
+    let marks = |mark: char| text.matches(mark).count() == 2;
+    named || block.words <= 6 && (marks('-') || marks('.') || marks('/'))
 }
 
 /// Whether the start of a text, at least so many bytes of it, stands in another.

@@ -11,9 +11,10 @@ use crate::content::blocks::Blocks;
 use crate::content::candidates::{Candidates, starts};
 use crate::content::context::{Contexts, NONE};
 use crate::content::element::Element;
-use crate::content::features::{Rows, Surroundings, rows};
+use crate::content::features::{Rows, Surroundings, rows, shows_date, shows_price};
 use crate::content::lexicon::Lexicon;
-use crate::content::model::{Forest, Model};
+use crate::content::likeness::{LIKENESSES, Likeness};
+use crate::content::model::{Forest, Model, logistic};
 use crate::content::portrait::portrait;
 use crate::content::structured;
 use crate::content::tree::Tree;
@@ -69,6 +70,7 @@ pub(crate) struct Case<'c> {
     pub(crate) blocks: Blocks,
     pub(crate) contexts: Contexts,
     pub(crate) candidates: Candidates,
+    pub(crate) likeness: Likeness,
     pub(crate) portrait: Vec<f32>,
 }
 
@@ -84,12 +86,15 @@ impl<'c> Case<'c> {
                     let group = &mut contexts.groups[group as usize];
                     group.words += block.words;
                     group.link_words += block.link_words;
+                    group.prices += u32::from(shows_price(block, blocks.text_of(block)));
+                    group.dates += u32::from(shows_date(block, blocks.text_of(block)));
                 }
             }
         }
         let candidates = Candidates::of(tree, &blocks, &contexts);
+        let likeness = Likeness::of(tree, &blocks, &contexts);
         let portrait = portrait(tree, &blocks, &contexts, url);
-        Self { tree, blocks, contexts, candidates, portrait }
+        Self { tree, blocks, contexts, candidates, likeness, portrait }
     }
 
     pub(crate) fn rows(&self, hints: &Hints, types: &[f32], lexicon: &dyn Lexicon) -> Rows {
@@ -98,6 +103,7 @@ impl<'c> Case<'c> {
             blocks: &self.blocks,
             contexts: &self.contexts,
             candidates: &self.candidates,
+            likeness: &self.likeness,
             title: &hints.title,
             description: &hints.description,
             data: &hints.data,
@@ -130,7 +136,7 @@ impl<'c> Case<'c> {
 }
 
 pub fn probabilities(forest: &Forest, rows: &Rows) -> Vec<f32> {
-    (0..rows.len()).map(|at| forest.probability(rows.row(at))).collect()
+    forest.sums(&rows.values, rows.width).into_iter().map(logistic).collect()
 }
 
 /// What was thought of the blocks around one.
@@ -141,6 +147,10 @@ struct Echo<'e> {
     sums: Vec<[f32; 2]>,
     starts: Vec<usize>,
     headings: Vec<Option<usize>>,
+    /// For each block, where the part below its heading begins and ends.
+    sections: Vec<(usize, usize)>,
+    /// What was thought of all blocks that are made alike.
+    alike: [Vec<f32>; LIKENESSES],
     most: f32,
 }
 
@@ -159,8 +169,12 @@ impl<'e> Echo<'e> {
             }
         }
         let starts = starts(case.tree, &case.blocks);
+        let sections = sections(&headings);
+        let alike = std::array::from_fn(|measure| {
+            case.likeness.means(measure, &case.blocks, |at| thought[at])
+        });
         let most = thought.iter().copied().fold(0.0, f32::max);
-        Self { case, thought, sums, starts, headings, most }
+        Self { case, thought, sums, starts, headings, sections, alike, most }
     }
 
     /// The mean over a range of blocks, by words.
@@ -188,11 +202,18 @@ impl<'e> Echo<'e> {
         // The share of the likely words that lies before.
         out.push(self.sums[at][1] / self.sums[count][1].max(0.1));
         out.push(self.headings[at].map_or(-1.0, |heading| self.thought[heading]));
+        let (from, to) = self.sections[at];
+        out.push(self.mean(from, to));
+        for (alike, &class) in self.alike.iter().zip(&self.case.likeness.classes[at]) {
+            out.push(alike[class as usize]);
+        }
         self.holders(at, out);
-        let group = self.case.contexts.list[self.case.blocks.list[at].holder].outer_group;
-        if group == NONE {
-            out.push(-1.0);
-        } else {
+        let context = &self.case.contexts.list[self.case.blocks.list[at].holder];
+        for group in [context.outer_group, context.inner_group] {
+            if group == NONE {
+                out.push(-1.0);
+                continue;
+            }
             let parent = self.case.contexts.groups[group as usize].parent;
             let end = self.case.tree.nodes[parent].end();
             out.push(self.mean(self.starts[parent], self.starts[end]));
@@ -214,4 +235,17 @@ impl<'e> Echo<'e> {
             }
         }
     }
+}
+
+/// For each block the range of blocks that stand below the same heading.
+fn sections(headings: &[Option<usize>]) -> Vec<(usize, usize)> {
+    let mut sections = Vec::with_capacity(headings.len());
+    let mut from = 0;
+    while from < headings.len() {
+        let same = headings[from..].iter().take_while(|&&heading| heading == headings[from]);
+        let to = from + same.count();
+        sections.resize(to, (from, to));
+        from = to;
+    }
+    sections
 }

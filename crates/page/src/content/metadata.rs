@@ -24,6 +24,9 @@ pub struct Metadata {
     pub author: Option<String>,
     /// ISO 8601, a day or a moment.
     pub published: Option<String>,
+    /// The last change, in the same form.
+    pub modified: Option<String>,
+    pub site_name: Option<String>,
 }
 
 pub(crate) fn metadata(tree: &Tree<'_>, blocks: &Blocks, items: &[Value]) -> Metadata {
@@ -36,6 +39,8 @@ pub(crate) fn metadata(tree: &Tree<'_>, blocks: &Blocks, items: &[Value]) -> Met
             .map(|text| cut(&text, DESCRIPTION_BYTES_MAX)),
         author: author(tree, &found, items),
         published: published(tree, blocks, &found, items),
+        modified: modified(&found, items),
+        site_name: site_name(&found, items).map(|name| cut(&name, NAME_BYTES_MAX)),
     }
 }
 
@@ -277,6 +282,34 @@ fn published(tree: &Tree<'_>, blocks: &Blocks, found: &Found, items: &[Value]) -
         .or_else(|| near_heading(tree, blocks))
 }
 
+fn modified(found: &Found, items: &[Value]) -> Option<String> {
+    main_items(items).find_map(|item| dates::parse(&text(item.get("dateModified")?)?)).or_else(
+        || {
+            let metas = [
+                "article:modified_time",
+                "og:article:modified_time",
+                "og:updated_time",
+                "datemodified",
+                "dcterms.modified",
+                "dc.date.modified",
+                "last-modified",
+            ];
+            metas.iter().find_map(|name| dates::parse(&found.meta(&[name])?))
+        },
+    )
+}
+
+fn site_name(found: &Found, items: &[Value]) -> Option<String> {
+    let named = |kind: &str| {
+        let of_kind = |item: &&Value| item.get("@type").and_then(Value::as_str) == Some(kind);
+        items.iter().filter(of_kind).find_map(|item| text(item.get("name")?))
+    };
+    found
+        .meta(&["og:site_name", "application-name"])
+        .or_else(|| named("WebSite"))
+        .or_else(|| main_items(items).find_map(|item| text(item.get("publisher")?.get("name")?)))
+}
+
 /// The date that an element is marked with, or shows.
 fn date_at(tree: &Tree<'_>, id: NodeId) -> Option<String> {
     ["datetime", "content", "title"]
@@ -375,6 +408,23 @@ mod tests {
         assert_eq!(page.author.as_deref(), Some("Ann, Bob"));
         assert_eq!(page.published.as_deref(), Some("2024-05-01T08:00:00Z"));
         assert_eq!(page.description.as_deref(), Some("About lamps"));
+    }
+
+    #[test]
+    fn the_site_and_the_last_change_have_names_of_their_own() {
+        let page = read(
+            "<meta property=og:site_name content='The Site'>\
+             <meta property=article:modified_time content=2024-06-02T10:00:00Z>",
+        );
+        assert_eq!(page.site_name.as_deref(), Some("The Site"));
+        assert_eq!(page.modified.as_deref(), Some("2024-06-02T10:00:00Z"));
+        let page = read(
+            "<script type=application/ld+json>{\"@type\":\"Article\",\"dateModified\":\"2024-06-02\",\
+             \"publisher\":{\"name\":\"P\"}}</script>",
+        );
+        assert_eq!(page.site_name.as_deref(), Some("P"));
+        assert_eq!(page.modified.as_deref(), Some("2024-06-02"));
+        assert_eq!(read("<p>x").modified, None);
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl Table {
         (line.numbers[slot], line.tags[slot]) = (number, tag);
     }
 
+    /// Reads a little of what a look-up of this key will read.
+    pub fn touch(&self, key: u64) -> u32 {
+        self.lines[self.chain(key)].next
+    }
+
     /// Numbers under this key whose tag will do; also such that were forgotten.
     pub fn find(&self, key: u64, will_do: impl Fn(u16) -> bool, found: &mut impl FnMut(u32)) {
         let mut at = self.chain(key);

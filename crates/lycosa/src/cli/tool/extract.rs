@@ -8,7 +8,7 @@ use std::io;
 use base64::Engine as _;
 use page::{Content, Document, Input, Limits, LinkKind};
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::{answered, parallel};
 
@@ -40,6 +40,12 @@ struct Reply {
     links: Vec<Link>,
     structured_data: Vec<Json>,
     word_count: u32,
+    modified: Option<String>,
+    site_name: Option<String>,
+    favicon: Option<String>,
+    hreflang: Vec<Json>,
+    headings: Vec<Json>,
+    images: Vec<Json>,
 }
 
 #[derive(Serialize)]
@@ -116,8 +122,15 @@ fn reply(document: &Document, content: Option<Content>) -> Reply {
             links,
             structured_data: Vec::new(),
             word_count: 0,
+            modified: None,
+            site_name: None,
+            favicon: None,
+            hreflang: Vec::new(),
+            headings: Vec::new(),
+            images: Vec::new(),
         };
     };
+    let outline = content.outline;
     Reply {
         title: content.metadata.title,
         text: content.text,
@@ -133,7 +146,17 @@ fn reply(document: &Document, content: Option<Content>) -> Reply {
         links,
         structured_data: content.structured_data,
         word_count: content.word_count,
+        modified: content.metadata.modified,
+        site_name: content.metadata.site_name,
+        favicon: outline.favicon,
+        hreflang: list(&outline.alternates, |it| json!({"lang": it.hreflang, "url": it.url})),
+        headings: list(&outline.headings, |it| json!({"level": it.level, "text": it.text})),
+        images: list(&outline.images, |it| json!({"url": it.url, "alt": it.alt})),
     }
+}
+
+fn list<T>(items: &[T], write: impl Fn(&T) -> Json) -> Vec<Json> {
+    items.iter().map(write).collect()
 }
 
 /// What a reader can click, as absolute http(s) URLs.
