@@ -185,6 +185,8 @@ impl Tape {
         debug_assert!(empty.is_empty() && self.unread() == 0, "hyper has seen all of it");
         self.base += self.received.len();
         self.handed = 0;
+        // They were in the head, which hyper has.
+        self.masked.clear();
         self.room = room;
         self.full = false;
         std::mem::replace(&mut self.received, empty)
