@@ -4,9 +4,9 @@
 //! of the crawler's process alone, its memory, its state. What was fetched is counted in the web's
 //! own journal. `crawl` goes as fast as it can, beside two limits: the same pages fetched and
 //! dropped, and fetched and looked through for links. `polite` keeps the usual pauses and asks how
-//! much of the possible rate was reached. `fetch` sets our fetcher beside bare hyper, `frontier` fills
-//! a store with a hundred million URLs, `hosts` asks what many hosts cost, `neardup` how well copies are found, `service` how fast others
-//! are served, `soak` whether anything grows in an hour.
+//! much of the possible rate was reached. `fetch` sets our fetcher beside bare hyper, `frontier`
+//! fills a store with a hundred million URLs, `hosts` asks what many hosts cost, `neardup` how well
+//! copies are found, `service` how fast others are served, `soak` whether anything grows in an hour.
 
 mod fetch;
 mod frontier;
