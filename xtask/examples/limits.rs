@@ -71,6 +71,7 @@ async fn visit_all(
         who: fetch::Introduction { user_agent: "limits".to_owned(), from: None },
         sheets: types::ByHost::default(),
         proxies: None,
+        spool: Arc::new(ports::MemorySpool),
         robots_bytes_max: ByteSize::kib(500),
         guard,
         clock: Arc::new(Wall),

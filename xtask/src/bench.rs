@@ -4,10 +4,11 @@
 //! of the crawler's process alone, its memory, its state. What was fetched is counted in the web's
 //! own journal. `crawl` goes as fast as it can, beside two limits: the same pages fetched and
 //! dropped, and fetched and looked through for links. `polite` keeps the usual pauses and asks how
-//! much of the possible rate was reached. `frontier` fills a store with a hundred million URLs,
-//! `hosts` asks what many hosts cost, `neardup` how well copies are found, `service` how fast others
-//! are served, `soak` whether anything grows in an hour.
+//! much of the possible rate was reached. `fetch` sets our fetcher beside bare hyper, `frontier`
+//! fills a store with a hundred million URLs, `hosts` asks what many hosts cost, `neardup` how well
+//! copies are found, `service` how fast others are served, `soak` whether anything grows in an hour.
 
+mod fetch;
 mod frontier;
 mod hosts;
 mod measure;
@@ -28,7 +29,7 @@ use crate::args::{Args, usage};
 use crate::repo::{self, Repo};
 use measure::Cost;
 
-const BENCHES: &str = "crawl, polite, extract, frontier, hosts, neardup, service or soak";
+const BENCHES: &str = "crawl, polite, extract, fetch, frontier, hosts, neardup, service or soak";
 const HOSTS: u64 = 2_000;
 const PAGES: u64 = 60_000;
 /// How long `polite` runs, and what is left out of its count while all hosts wake up.
@@ -41,6 +42,7 @@ pub fn run(repo: &Repo, mut args: Args) -> Result<()> {
     let which = args.word();
     match which.as_deref() {
         Some("extract") => return crate::content::bench(repo, args),
+        Some("fetch") => return fetch::run(repo, args),
         Some("frontier") => return frontier::run(repo, args),
         Some("hosts") => return hosts::run(repo, args),
         Some("service") => return service::run(repo, args),

@@ -39,6 +39,17 @@ pub fn again(repo: &Repo, mut args: Args) -> Result<()> {
     run(repo, "again::a_world", &[("AGAIN_HOSTS", hosts), ("AGAIN_PAGES", pages)])
 }
 
+/// Hostile hosts beside honest ones.
+pub fn hostile(repo: &Repo, mut args: Args) -> Result<()> {
+    let hosts = args.number("--hosts")?.unwrap_or(2_000);
+    let honest = args.number("--honest")?.unwrap_or(500);
+    let seconds = args.number("--seconds")?.unwrap_or(120);
+    args.end()?;
+    let sizes =
+        [("HOSTILE_HOSTS", hosts), ("HOSTILE_HONEST", honest), ("HOSTILE_SECONDS", seconds)];
+    run(repo, "hostile::", &sizes)
+}
+
 /// Names that links lead to.
 pub fn names(repo: &Repo, mut args: Args) -> Result<()> {
     let names = args.number("--names")?.unwrap_or(100_000);

@@ -55,6 +55,9 @@ The chores of lycosa: cargo xtask CHORE
   again [--hosts N] [--pages N]
                            a web that has not changed, visited a second time: how many bytes move
                            (100 hosts, 10000 pages)
+  hostile [--hosts N] [--honest N] [--seconds N]
+                           hosts that do harm (2000) beside honest ones (500), for N seconds (120)
+                           with and without them: what they take from the honest, memory, files
   names [--names N]        a stream of links to so many names (100000), and a name server that dies
   stream [--urls N]        a client of the frontier service puts N URLs (1000000) in one stream, and
                            another takes them, slowly at first: the service's memory is bounded
@@ -70,6 +73,7 @@ The chores of lycosa: cargo xtask CHORE
                            a crawl of a simulated web, as fast as it goes: pages per CPU-second
   bench polite [--hosts N] [--seconds N]
                            a crawl with the usual pauses: how much of the possible rate
+  bench fetch [--pages N]  what fetching a page costs, plain, over TLS and HTTP/2, beside bare hyper
   bench frontier [--urls N] [--hosts N] [--memory-mb N] [--rocksdb]
                            a store filled with 100 million URLs in 2 GB of memory (hours; 5 million
                            are minutes), killed and opened again; and the cost of a lease
@@ -122,6 +126,7 @@ fn run() -> anyhow::Result<()> {
         "faults" => long::faults(&repo, args),
         "world" => long::world(&repo, args),
         "again" => long::again(&repo, args),
+        "hostile" => long::hostile(&repo, args),
         "names" => long::names(&repo, args),
         "stream" => long::stream(&repo, args),
         "train" => content::train(&repo, args),

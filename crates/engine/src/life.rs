@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
-use ports::{Exchange, Purpose, Request, failpoint};
+use ports::{Ended, Exchange, Purpose, Request, failpoint};
 use robots::{Access, Reply};
 use types::outcome::Failure;
 use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
@@ -24,7 +24,7 @@ use crate::ctx::Ctx;
 use crate::report::{Done, Report, RobotsStep};
 use crate::roles::worker::Departure;
 use crate::stages::gate::{self, Gate};
-use crate::stages::read::{ReadVisit, Visited};
+use crate::stages::read::{Packed, ReadVisit, Visited};
 use crate::stages::{fetch, read};
 
 pub async fn visit(ctx: &Arc<Ctx>, lease: Lease, departure: &Departure) -> Report {
@@ -75,6 +75,9 @@ async fn page(
     let request = fetch::page_request(&ctx.options, &task.record, address);
     let conditional = !request.validators.is_empty();
     let exchange = fetch::fetch(ctx, lease.visit, request, departure).await;
+    if exchange.end == Ended::NoTurn {
+        return Report::given_back(lease);
+    }
 
     let outcome = fetch::judge(&exchange, &url, &ctx.canon, conditional);
     let touch = fetch::touch(&exchange, &outcome, !task.record.is_revisit());
@@ -88,6 +91,8 @@ async fn page(
         Err(why) => return Report::broke(lease, task, touch, at, why),
     };
     let done = Done::page(task, outcome, followed);
+    // What lies on the disk takes no memory any more.
+    let hold = hold.filter(|_| !packed.as_ref().is_some_and(Packed::is_stored));
     Report { visit: lease.visit, touch, at, done, packed, hold }
 }
 
@@ -105,6 +110,9 @@ async fn robots_txt(
         validators: Validators::default(),
     };
     let exchange = fetch::fetch(ctx, lease.visit, request, departure).await;
+    if exchange.end == Ended::NoTurn {
+        return Report::given_back(lease);
+    }
     failpoint("robots_fetch");
     let outcome = fetch::judge(&exchange, &errand.url, &ctx.canon, false);
     let touch = fetch::touch(&exchange, &outcome, false);

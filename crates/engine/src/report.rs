@@ -34,7 +34,7 @@ pub enum Done {
     NoRules {
         origin: Origin,
     },
-    /// Its host was found to need a longer pause: the visit has never been.
+    /// Its host was found to need a longer pause, or it had no turn: the visit has never been.
     GivenBack,
     /// The visit died.
     Lost {

@@ -82,8 +82,13 @@ pub struct Rules {
     pub group: Group,
     /// False when nobody could tell: nothing may be fetched.
     pub reachable: bool,
+    /// They are asked for again from then on: a little before they end.
+    pub renew_at: Timestamp,
     pub expires_at: Timestamp,
 }
+
+/// How much of their time is left when rules are renewed: an hour of a day.
+const RENEWED_PART: u32 = 24;
 
 impl Rules {
     pub fn of(entry: &RobotsEntry, product: &str, settings: &RobotsSettings) -> Self {
@@ -93,14 +98,18 @@ impl Rules {
             }
             RobotsAccess::Absent | RobotsAccess::Unreachable { .. } => Group::default(),
         };
-        Self { group, reachable: !entry.is_unreachable(), expires_at: entry.expires_at }
+        let RobotsEntry { checked_at, expires_at, .. } = *entry;
+        let life = expires_at.since(checked_at);
+        let renew_at = checked_at + (life - life / RENEWED_PART);
+        Self { group, reachable: !entry.is_unreachable(), renew_at, expires_at }
     }
 
     /// What the frontier needs to know of them.
     pub fn mark(&self) -> RobotsMark {
         if self.reachable {
             let delay = self.group.crawl_delay().map(Duration::from_secs_f64);
-            RobotsMark::Known { until: self.expires_at, crawl_delay: delay }
+            let (until, renew_at) = (self.expires_at, self.renew_at);
+            RobotsMark::Known { until, renew_at, crawl_delay: delay }
         } else {
             RobotsMark::Unreachable { retry_at: self.expires_at }
         }

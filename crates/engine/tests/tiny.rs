@@ -7,18 +7,22 @@ mod common;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use common::{Machine, in_virtual_time};
+use common::{Machine, START, in_virtual_time};
 use expect_test::{Expect, expect};
 use lycosa_engine::Ending;
 use ports::claims::{ClaimKey, Claimed};
 use ports::shard_store::ScanCursor;
-use ports::{Claims, Clock as _, Exchange, Fetcher, PortResult, Request, ShardStore as _};
+use ports::{
+    Claims, Clock as _, Ended, Exchange, Fetcher, PortResult, Protocol, Request, ShardStore as _,
+    Times,
+};
 use simweb::{Fixture, SimFetcher, Web};
 use tokio::sync::Notify;
 use types::record::Retirement;
-use types::{Fault, State, Timestamp};
+use types::{Fault, Record, State, Timestamp};
 
 fn check(web: &str, seeds: &[&str], want: Expect) {
     check_with(web, seeds, |_| {}, want);
@@ -375,4 +379,67 @@ fn a_deadly_page_is_buried_after_three_deaths_and_takes_nobody_with_it() {
     });
     assert_eq!(dead, ["http://h7.test/deadly"]);
     assert_eq!((deaths, fetched), (3, 61));
+}
+
+/// A line that others have: every request waits in vain, once.
+struct Crowded {
+    inner: SimFetcher,
+    waited: Mutex<HashMap<String, usize>>,
+}
+
+#[async_trait]
+impl Fetcher for Crowded {
+    async fn fetch(&self, request: Request, sent: &mut (dyn FnMut(Timestamp) + Send)) -> Exchange {
+        let url = request.url.to_string();
+        let first = {
+            let mut waited = self.waited.lock().unwrap();
+            let times = waited.entry(url).or_insert(0);
+            *times += 1;
+            *times == 1
+        };
+        if !first {
+            return self.inner.fetch(request, sent).await;
+        }
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        let at = START + Duration::from_secs(300);
+        Exchange {
+            times: Times { started: at, sent: None, first_byte: None, ended: at },
+            protocol: Protocol::Http11,
+            tls: None,
+            request: Default::default(),
+            response: None,
+            end: Ended::NoTurn,
+            hold: None,
+        }
+    }
+}
+
+#[test]
+fn a_visit_without_a_turn_has_never_been() {
+    let web = "--- a.test/
+               <a href=/x>x</a> <a href=/y>y</a>
+               --- a.test/x
+               x
+               --- a.test/y
+               y";
+    let fixture = Fixture::parse(web).unwrap();
+    let (entries, records) = in_virtual_time(async {
+        let mut machine = Machine::new(1, Arc::new(fixture));
+        machine.fetcher = Box::new(|inner| Arc::new(Crowded { inner, waited: Mutex::default() }));
+        assert_eq!(machine.run(&["http://a.test/"]).await.unwrap(), Ending::Done);
+        let mut store = machine.shard(0).unwrap();
+        let records = store.records(&mut ScanCursor::default(), 1_000).unwrap();
+        (machine.journal.entries(), records)
+    });
+    // Five minutes for nothing each time, robots.txt included; then each is asked once.
+    let asked: Vec<_> = entries.iter().map(|entry| entry.path.to_string()).collect();
+    assert_eq!(asked, ["/robots.txt", "/", "/x", "/y"]);
+    for (n, entry) in (1..).zip(&entries) {
+        assert!(entry.arrived >= START + Duration::from_secs(300 * n), "{entry:?}");
+    }
+    assert_eq!(records.len(), 3);
+    for record in records {
+        let Record { url, state, attempts, lost, .. } = record;
+        assert_eq!((state, attempts, lost), (State::Parsed, 0, 0), "{url}");
+    }
 }

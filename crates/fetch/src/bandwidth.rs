@@ -34,19 +34,24 @@ impl Bandwidth {
         Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64)
     }
 
-    /// Waits until it is this visit's turn.
-    pub(crate) async fn reserve(&self) {
+    /// Waits until it is this visit's turn; `false` if that will not be before `deadline`. Then
+    /// nothing is reserved, and the wait was for nothing: whoever comes again at once would ask
+    /// without end.
+    pub(crate) async fn reserve(&self, deadline: Instant) -> bool {
         if self.is_unlimited() {
-            return;
+            return true;
         }
         let turn = {
             let mut taken = self.taken_until.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
             let turn = taken.map_or(now, |until| until.max(now));
-            *taken = Some(turn + self.span(SHARE_BYTES));
+            if turn <= deadline {
+                *taken = Some(turn + self.span(SHARE_BYTES));
+            }
             turn
         };
-        sleep_until(turn).await;
+        sleep_until(turn.min(deadline)).await;
+        turn <= deadline
     }
 
     /// The visit is over and took so much.
@@ -66,14 +71,18 @@ impl Bandwidth {
 mod tests {
     use super::*;
 
+    fn far() -> Instant {
+        Instant::now() + Duration::from_secs(86_400)
+    }
+
     async fn seconds(rate: u64, answers: &[u64]) -> f64 {
         let line = Bandwidth::new(rate);
         let begun = Instant::now();
         for bytes in answers {
-            line.reserve().await;
+            assert!(line.reserve(far()).await);
             line.settle(*bytes);
         }
-        line.reserve().await;
+        assert!(line.reserve(far()).await);
         begun.elapsed().as_secs_f64()
     }
 
@@ -92,14 +101,44 @@ mod tests {
     async fn without_a_limit_nobody_waits_and_idle_time_is_not_saved_up() {
         assert!(seconds(0, &[1 << 40]).await < 0.001);
         let line = Bandwidth::new(SHARE_BYTES);
-        line.reserve().await;
+        assert!(line.reserve(far()).await);
         line.settle(SHARE_BYTES);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let begun = Instant::now();
         for _ in 0..3 {
-            line.reserve().await;
+            assert!(line.reserve(far()).await);
             line.settle(SHARE_BYTES);
         }
         assert_eq!(begun.elapsed().as_secs(), 2, "one at once, then one a second");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_has_no_turn_in_time_takes_none() {
+        // A visit in ten seconds, and forty that want to be made within a minute or so.
+        let line = std::sync::Arc::new(Bandwidth::new(SHARE_BYTES / 10));
+        let begun = Instant::now();
+        let deadline = begun + Duration::from_secs(61);
+        let mut visits = tokio::task::JoinSet::new();
+        for _ in 0..40 {
+            let line = std::sync::Arc::clone(&line);
+            visits.spawn(async move { (line.reserve(deadline).await, Instant::now()) });
+        }
+        let (mut made, mut not) = (0, 0);
+        while let Some(visit) = visits.join_next().await {
+            match visit.unwrap() {
+                (true, at) => {
+                    assert_eq!((at - begun).as_secs(), made * 10);
+                    made += 1;
+                }
+                (false, at) => {
+                    assert_eq!(at, deadline, "not at once: it would only ask again");
+                    not += 1;
+                }
+            }
+        }
+        assert_eq!((made, not), (7, 33));
+        // They have left nothing behind.
+        assert!(line.reserve(far()).await);
+        assert_eq!(begun.elapsed().as_secs(), 70);
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Coded<'a> {
     pub(crate) wire: &'a Bytes,
     /// Where the body starts in `wire`.
     pub(crate) start: usize,
+    /// There is more of it, out of our reach.
+    pub(crate) goes_on: bool,
     pub(crate) chunked: bool,
     pub(crate) headers: &'a [(Box<str>, Box<[u8]>)],
     /// How much of it is wanted.
@@ -73,7 +75,8 @@ impl BodyReader {
             return Plain { body: Bytes::new(), cut: coded.start < coded.wire.len() };
         };
         if codings.is_empty() && !coded.chunked {
-            return slice(coded.wire, coded.start..coded.wire.len(), coded.limit);
+            let plain = slice(coded.wire, coded.start..coded.wire.len(), coded.limit);
+            return Plain { cut: plain.cut || coded.goes_on, ..plain };
         }
         let payload = Payload::new(coded.wire, coded.start, coded.chunked);
         let (shape, start) = (payload.shape(), payload.start());
@@ -264,6 +267,7 @@ mod tests {
                 let coded = Coded {
                     wire: &wire,
                     start: 4,
+                    goes_on: false,
                     chunked: self.chunked,
                     headers: &headers,
                     limit: self.limit,

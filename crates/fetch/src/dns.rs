@@ -5,27 +5,27 @@
 //! fit. Every address passes the guard before anyone sees it.
 //!
 //! Always: at most one query per name is under way; who comes meanwhile waits for its answer.
-//! Memory is bounded by `dns.cache_entries_max`, sockets by the number of queries at once.
+//! Memory is bounded by `dns.cache_entries_max` (`memory`), sockets by the number of queries at once.
 //!
 //! Not here: the port, which is the URL's and is checked when it is connected (`http`).
 
+mod memory;
 mod upstreams;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use hickory_resolver::proto::rr::Name;
-use lru::LruCache;
 use ports::{Clock, Resolution, Resolver};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 use types::HostKey;
 
+use self::memory::Memory;
 use self::upstreams::Upstreams;
 use crate::error::Error;
 use crate::guard::{Guard, Refused};
@@ -43,13 +43,13 @@ pub struct DnsResolver {
     upstreams: Upstreams,
     guard: Arc<Guard>,
     clock: Arc<dyn Clock>,
-    memory: Mutex<Memory>,
+    state: Mutex<State>,
     queries: Semaphore,
     meter: Meter,
 }
 
-struct Memory {
-    known: LruCache<HostKey, Resolution>,
+struct State {
+    known: Memory,
     asked: HashMap<HostKey, Arc<OnceCell<Resolution>>>,
 }
 
@@ -59,14 +59,13 @@ impl DnsResolver {
         guard: Arc<Guard>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let mut known = LruCache::unbounded();
-        known.resize(NonZeroUsize::new(settings.cache_entries_max).unwrap_or(NonZeroUsize::MIN));
+        let known = Memory::new(settings.cache_entries_max);
         Ok(Self {
             settings: settings.clone(),
             upstreams: Upstreams::new(settings)?,
             guard,
             clock,
-            memory: Mutex::new(Memory { known, asked: HashMap::new() }),
+            state: Mutex::new(State { known, asked: HashMap::new() }),
             queries: Semaphore::new(QUERIES_MAX),
             meter: Meter::default(),
         })
@@ -151,19 +150,16 @@ impl DnsResolver {
     /// The answer that is known, or the question that is under way, perhaps just begun.
     fn recall(&self, host: &HostKey) -> Result<Resolution, Asked<'_>> {
         let now = self.clock.now();
-        let mut memory = self.lock();
-        if let Some(known) = memory.known.get(host) {
-            if until(known) > now {
-                return Ok(known.clone());
-            }
-            memory.known.pop(host);
+        let mut state = self.lock();
+        if let Some(known) = state.known.get(host, now) {
+            return Ok(known);
         }
-        let cell = Arc::clone(memory.asked.entry(host.clone()).or_default());
+        let cell = Arc::clone(state.asked.entry(host.clone()).or_default());
         Err(Asked { resolver: self, host: host.clone(), cell })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,21 +196,13 @@ struct Asked<'a> {
 impl Drop for Asked<'_> {
     /// The last one clears the question away, answered or not.
     fn drop(&mut self) {
-        let mut memory = self.resolver.lock();
-        if let Entry::Occupied(entry) = memory.asked.entry(self.host.clone()) {
+        let mut state = self.resolver.lock();
+        if let Entry::Occupied(entry) = state.asked.entry(self.host.clone()) {
             // Ours and the map's.
             if Arc::ptr_eq(entry.get(), &self.cell) && Arc::strong_count(&self.cell) == 2 {
                 entry.remove();
             }
         }
-    }
-}
-
-fn until(resolution: &Resolution) -> types::Timestamp {
-    match resolution {
-        Resolution::Addresses { until, .. }
-        | Resolution::Forbidden { until, .. }
-        | Resolution::Failed { until, .. } => *until,
     }
 }
 

@@ -22,7 +22,7 @@ use http::{StatusCode, Version};
 use http_body_util::Empty;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use ports::{Clock, Protocol, Purpose};
+use ports::{Clock, Protocol, Purpose, Spool};
 use tokio::time::{Instant, Sleep, sleep_until};
 use types::outcome::Truncated;
 use types::{Fault, Timestamp};
@@ -30,6 +30,7 @@ use types::{Fault, Timestamp};
 use crate::budget::Hold;
 use crate::head::{self, HeadScan};
 use crate::limits::{BodyLimits, ByteLimits, Limit, Pace};
+use crate::overflow::{Overflow, Share};
 use crate::record::{Ending, Recorder, SharedTape, Stream, Tape};
 
 /// Frames of a body before others have their turn.
@@ -45,6 +46,7 @@ pub(crate) struct Connection {
     /// What hyper had read but not used when it ended.
     left_over: usize,
     tape: SharedTape,
+    overflow: Option<Overflow>,
     clock: Arc<dyn Clock>,
     pub(crate) tls: Option<&'static str>,
 }
@@ -54,6 +56,17 @@ pub(crate) struct Terms<'a> {
     pub(crate) pace: Pace<'a>,
     pub(crate) bytes: &'a ByteLimits,
     pub(crate) purpose: Purpose,
+    /// For what is beyond memory.
+    pub(crate) spool: &'a Arc<dyn Spool>,
+}
+
+/// How long an answer may get.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    /// If it says so.
+    pub(crate) whole: Option<usize>,
+    pub(crate) wire_max: usize,
+    pub(crate) share: Share,
 }
 
 /// What came of it.
@@ -85,8 +98,17 @@ pub(crate) struct Answer {
 pub(crate) struct Recorded {
     pub(crate) sent: Vec<u8>,
     pub(crate) received: Vec<u8>,
+    /// What came before `received`, if that is not all.
+    pub(crate) overflow: Option<Overflow>,
     pub(crate) first_byte_at: Option<Timestamp>,
     pub(crate) last_read_at: Option<Timestamp>,
+}
+
+impl Recorded {
+    /// How much came in all.
+    pub(crate) fn bytes(&self) -> usize {
+        self.overflow.as_ref().map_or(0, Overflow::bytes) + self.received.len()
+    }
 }
 
 /// What a driven connection has to say.
@@ -111,7 +133,8 @@ impl Connection {
         let handshake = builder.handshake(recorder).await;
         let (sender, driver) = handshake.map_err(|error| Fault::Reset(error.to_string().into()))?;
         let clock = Arc::clone(clock);
-        Ok(Self { sender, driver: Some(driver), left_over: 0, tape, clock, tls })
+        let driver = Some(driver);
+        Ok(Self { sender, driver, left_over: 0, tape, overflow: None, clock, tls })
     }
 
     /// Sends the request and takes the answer, as far as the terms go.
@@ -123,6 +146,7 @@ impl Connection {
         sent: &mut (dyn FnMut(Timestamp) + Send),
     ) -> Driven {
         self.tape.lock().begin(hold.bytes());
+        self.overflow = None;
         let mut timer = pin!(sleep_until(terms.pace.next_look(None)));
         let head = self.take_head(request, terms, hold, timer.as_mut(), sent).await;
         if self.tape.lock().is_untold() {
@@ -140,16 +164,20 @@ impl Connection {
         terms.pace.allow_for(&media_type);
         let limits = terms.bytes.of(terms.purpose, &media_type);
         let chunked = body.size_hint().exact().is_none() && head::is_chunked(&parts.headers);
-        let wire_max = head.end.saturating_add(limits.wire).min(hold.bytes_max());
+        let wire_max = head.end.saturating_add(limits.wire);
+        let share = Share::new(head.end.saturating_add(limits.held), hold);
+        let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+        let whole = length.map(|length| head.end.saturating_add(length));
+        let extent = Extent { whole, wire_max, share };
 
-        let truncated = self.take_body(body, head.end, wire_max, terms, hold, timer).await;
+        let truncated = self.take_body(body, extent, terms, hold, timer).await;
         let (end, truncated) = match truncated {
             None => match self.settle().await {
                 // It came whole in the room that every answer has, and is too large all the same.
                 end if end > wire_max => (wire_max, Some(Truncated::Length)),
                 end => (end, None),
             },
-            Some(_) => (self.tape.lock().received.len().min(wire_max), truncated),
+            Some(_) => (self.tape.lock().len().min(wire_max), truncated),
         };
         let protocol = match parts.version {
             Version::HTTP_10 => Protocol::Http10,
@@ -180,6 +208,7 @@ impl Connection {
         Recorded {
             sent: std::mem::take(&mut tape.sent),
             received: std::mem::take(&mut tape.received),
+            overflow: self.overflow.take(),
             first_byte_at: tape.first_byte_at,
             last_read_at: tape.last_read_at,
         }
@@ -235,15 +264,14 @@ impl Connection {
     async fn take_body(
         &mut self,
         mut body: Incoming,
-        head_end: usize,
-        wire_max: usize,
+        extent: Extent,
         terms: &mut Terms<'_>,
         hold: &mut Hold,
         mut timer: Pin<&mut Sleep>,
     ) -> Option<Truncated> {
-        let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+        let Extent { whole, wire_max, share } = extent;
         // One byte more than is kept shows that there was more.
-        let room_max = wire_max.saturating_add(1).min(hold.bytes_max());
+        let room_max = wire_max.saturating_add(1);
         let mut frames = 0_usize;
         loop {
             // A body in tiny chunks is a lot of work for few bytes: others have their turn too.
@@ -263,18 +291,60 @@ impl Connection {
                 Event::Over => return Some(Truncated::Disconnect),
                 Event::Late(_) => return Some(Truncated::Time),
                 Event::Full => {
-                    let room = self.tape.lock().room();
-                    if room >= room_max {
+                    let (room, came) = {
+                        let tape = self.tape.lock();
+                        (tape.room(), tape.len())
+                    };
+                    if came >= room_max {
                         return Some(Truncated::Length);
                     }
-                    let whole = length.map(|length| head_end.saturating_add(length));
-                    let grown = room_after(room, whole).min(room_max);
+                    if self.overflow.is_some() || room >= share.start {
+                        let window = share.window.min(room_max - came);
+                        match self.spill(window, terms, hold, timer.as_mut()).await {
+                            Ok(()) => continue,
+                            Err(why) => return Some(why),
+                        }
+                    }
+                    let grown = room_after(room, whole).min(room_max).min(share.start);
                     if !self.widen(grown, terms, hold, timer.as_mut()).await {
                         return Some(Truncated::Time);
                     }
                 }
             }
         }
+    }
+
+    /// Takes what came off the tape: the first time it is the start of the answer, which stays in
+    /// memory, then window after window, which do not.
+    async fn spill(
+        &mut self,
+        room: usize,
+        terms: &mut Terms<'_>,
+        hold: &mut Hold,
+        timer: Pin<&mut Sleep>,
+    ) -> Result<(), Truncated> {
+        let before = Instant::now();
+        let empty = match &mut self.overflow {
+            None => {
+                let start = self.tape.lock().len();
+                if !hold.grow_to(start + room, terms.pace.patience(before)).await {
+                    return Err(Truncated::Time);
+                }
+                let start = self.tape.lock().change(Vec::new(), room);
+                self.overflow = Some(Overflow::new(terms.spool, start));
+                Vec::new()
+            }
+            Some(overflow) => {
+                let window = self.tape.lock().change(Vec::new(), room);
+                overflow.write(window).await.ok_or(Truncated::Unspecified)?
+            }
+        };
+        let mut tape = self.tape.lock();
+        tape.received = empty;
+        let (received, last_read) = tape.progress();
+        terms.pace.resume(Instant::now(), received);
+        timer.reset(terms.pace.next_look(last_read));
+        Ok(())
     }
 
     /// Makes room for more, once there is memory for it.
@@ -309,7 +379,7 @@ impl Connection {
         })
         .await;
         let tape = self.tape.lock();
-        tape.received.len() - tape.unread() - self.left_over
+        tape.len() - tape.unread() - self.left_over
     }
 
     async fn next<T>(

@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::client::conn::http1;
-use ports::{Clock, Ended, Exchange, Fetcher, Protocol, Request, Response, Times};
+use ports::{Clock, Ended, Exchange, Fetcher, Protocol, Request, Response, Spool, Times};
 use tokio::time::{Instant, timeout_at};
 use types::{ByHost, ByteSize, Fault, Timestamp};
 
@@ -38,6 +39,10 @@ use crate::{exchange, http2};
 /// Memory that a visit has before it begins: most pages, compressed, need no more.
 const FIRST_BYTES: usize = 32 << 10;
 
+/// Longest wait for a turn. A lease lasts fifteen minutes, and what comes after the wait takes five of
+/// them at most (`network.timeout_total_large`).
+const TURN_WAIT_MAX: Duration = Duration::from_secs(300);
+
 /// What a fetcher is made of.
 pub struct FetcherOptions {
     pub network: NetworkSettings,
@@ -51,6 +56,8 @@ pub struct FetcherOptions {
     /// None where everything goes straight to its server.
     pub proxies: Option<Arc<Proxies>>,
     pub clock: Arc<dyn Clock>,
+    /// Where the ends of large answers lie.
+    pub spool: Arc<dyn Spool>,
 }
 
 /// Fetches over HTTP/1.1, with or without TLS, and over HTTP/2 where a server offers it.
@@ -68,6 +75,7 @@ pub struct HttpFetcher {
     reader: BodyReader,
     jar: CookieJar,
     bandwidth: Bandwidth,
+    spool: Arc<dyn Spool>,
     counts: Counts,
 }
 
@@ -101,8 +109,7 @@ impl HttpFetcher {
 
     /// A fetcher whose connections are made by somebody else.
     pub fn with_dial(options: &FetcherOptions, dial: Arc<dyn Dial>) -> Result<Self, Error> {
-        let FetcherOptions { network, fetch, who, sheets, robots_bytes_max, guard, proxies, clock } =
-            options;
+        let FetcherOptions { network, fetch, who, sheets, robots_bytes_max, .. } = options;
         let sheets = RequestSheets::new(sheets)?;
         let bytes = ByteLimits::new(fetch, robots_bytes_max.as_len());
         let mut builder = http1::Builder::new();
@@ -118,9 +125,10 @@ impl HttpFetcher {
             builder.max_headers(fetch.headers_max);
         }
         Ok(Self {
-            guard: Arc::clone(guard),
-            proxies: proxies.clone(),
-            clock: Arc::clone(clock),
+            guard: Arc::clone(&options.guard),
+            proxies: options.proxies.clone(),
+            clock: Arc::clone(&options.clock),
+            spool: Arc::clone(&options.spool),
             fields: RequestFields::new(who, fetch, sheets)?,
             times: TimeLimits::new(network),
             bytes,
@@ -170,7 +178,8 @@ impl HttpFetcher {
             };
             visit.tls = connection.tls();
             let pace = Pace::new(&self.times, begun, Instant::now());
-            let mut terms = Terms { pace, bytes: &self.bytes, purpose: request.purpose };
+            let (bytes, purpose, spool) = (&self.bytes, request.purpose, &self.spool);
+            let mut terms = Terms { pace, bytes, purpose, spool };
             let (at, callback) = (&mut visit.sent, &mut *visit.callback);
             let mut sent = |now| {
                 *at = Some(now);
@@ -214,6 +223,20 @@ impl HttpFetcher {
                 }
             }
         }
+    }
+
+    /// Waits for the line, then for memory. That is a pause of ours: nobody is connected yet, no clock
+    /// of the visit runs. It has an end all the same, because whoever waits holds a lease.
+    async fn turn(&self) -> Option<Hold> {
+        let deadline = Instant::now() + TURN_WAIT_MAX;
+        if !self.bandwidth.reserve(deadline).await {
+            return None;
+        }
+        let hold = timeout_at(deadline, self.budget.hold(FIRST_BYTES)).await;
+        if hold.is_err() {
+            self.bandwidth.settle(0);
+        }
+        hold.ok()
     }
 
     fn cookies(&self, request: &Request) -> Option<String> {
@@ -302,18 +325,23 @@ impl HttpFetcher {
         record: Recorded,
         mut hold: Hold,
     ) -> Exchange {
-        let mut received = record.received;
+        let (mut received, rest) = match record.overflow {
+            Some(overflow) => overflow.close(record.received, answer.end).await,
+            None => (record.received, None),
+        };
+        let end = answer.end.min(received.len());
         // A short answer in a large buffer would hold memory for nothing while it is read.
         if received.capacity() > 2 * received.len() {
             received.shrink_to_fit();
         }
         hold.shrink_to(received.capacity());
-        let wire = Bytes::from(received).slice(answer.head.start..answer.end);
+        let wire = Bytes::from(received).slice(answer.head.start..end);
         let head_bytes = answer.head.len();
         let headers = head::fields(&wire[..head_bytes]);
         let coded = Coded {
             wire: &wire,
             start: head_bytes,
+            goes_on: rest.is_some(),
             chunked: answer.chunked,
             headers: &headers,
             limit: answer.limits.decoded,
@@ -328,6 +356,7 @@ impl HttpFetcher {
             truncated: answer.truncated,
             body_cut,
             wire,
+            rest,
         };
         Exchange {
             times,
@@ -363,17 +392,17 @@ impl Fetcher for HttpFetcher {
         if let Err(address) = self.guard.check(target, request.url.port()) {
             return over(Ended::Refused(self.guard.refusal(address)));
         }
-        // Waiting for the line or for memory is a pause of ours: nobody is connected yet, no clock
-        // runs.
-        self.bandwidth.reserve().await;
-        let hold = self.budget.hold(FIRST_BYTES).await;
+        let Some(hold) = self.turn().await else {
+            return visit.broken(visit.started, Recorded::default(), Ended::NoTurn);
+        };
         visit.started = self.clock.now();
         let exchange = match self.visit(&request, routes.as_ref(), hold, &mut visit).await {
             Ok(exchange) => exchange,
             Err(fault) => visit.broken(self.clock.now(), Recorded::default(), Ended::Broken(fault)),
         };
-        let bytes = exchange.response.as_ref().map_or(0, |response| response.wire.len());
-        self.bandwidth.settle(bytes as u64);
+        let bytes = exchange.response.as_ref();
+        let bytes = bytes.map_or(0, |answer| answer.head_bytes as u64 + answer.body_wire_bytes());
+        self.bandwidth.settle(bytes);
         exchange
     }
 }

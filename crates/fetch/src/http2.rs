@@ -36,11 +36,12 @@ use types::{Fault, Timestamp};
 
 use crate::budget::Hold;
 use crate::exchange::{
-    Answer, Driven, Event, FRAMES_A_TURN, Recorded, Terms, room_after, too_large,
+    Answer, Driven, Event, Extent, FRAMES_A_TURN, Recorded, Terms, room_after, too_large,
 };
 use crate::head;
 use crate::limits::Pace;
 use crate::meter::{Meter, Metered, SharedMeter};
+use crate::overflow::{Overflow, Share};
 use crate::record::Ending;
 
 /// How much a server may send ahead of us. More than we have memory for is not read off the
@@ -68,6 +69,14 @@ pub(crate) struct Connection {
     reused: bool,
     wants_http1: bool,
     pub(crate) tls: Option<&'static str>,
+}
+
+/// Whether we did not read for a while, for reasons of our own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    None,
+    /// For memory or for the disk.
+    Ours,
 }
 
 impl Connection {
@@ -174,12 +183,13 @@ impl Connection {
         if !hold.grow_to(head_end, terms.pace.patience(Instant::now())).await {
             return Driven::Broken(Fault::Timeout("memory".into()));
         }
-        let wire_max = head_end.saturating_add(limits.wire).min(hold.bytes_max());
+        let wire_max = head_end.saturating_add(limits.wire);
         let length = fields.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let whole = length.map(|length: usize| head_end.saturating_add(length));
-        let truncated = self.take_body(body, whole, wire_max, terms, hold, timer).await;
-        let received = &mut self.record.received;
-        received.truncate(wire_max);
+        let share = Share::new(head_end.saturating_add(limits.held), hold);
+        let extent = Extent { whole, wire_max, share };
+        let truncated = self.take_body(body, extent, terms, hold, timer).await;
+        let end = self.record.bytes().min(wire_max);
         // A request that reached the wrong server: another connection may lead to the right one.
         self.wants_http1 |= status == StatusCode::MISDIRECTED_REQUEST;
         let again = self.driver.is_some() && truncated.is_none() && !self.wants_http1;
@@ -187,7 +197,7 @@ impl Connection {
             status,
             protocol: Protocol::Http2,
             head: 0..head_end,
-            end: received.len(),
+            end,
             chunked: false,
             limits,
             truncated,
@@ -245,15 +255,13 @@ impl Connection {
     async fn take_body(
         &mut self,
         mut body: RecvStream,
-        whole: Option<usize>,
-        wire_max: usize,
+        extent: Extent,
         terms: &mut Terms<'_>,
         hold: &mut Hold,
         mut timer: Pin<&mut Sleep>,
     ) -> Option<Truncated> {
         // One byte more than is kept shows that there was more.
-        let room_max = wire_max.saturating_add(1).min(hold.bytes_max());
-        let mut room = hold.bytes().min(room_max);
+        let room_max = extent.wire_max.saturating_add(1);
         let mut frames = 0_usize;
         timer.as_mut().reset(terms.pace.next_look(self.meter.lock().last_read));
         loop {
@@ -267,7 +275,7 @@ impl Connection {
                     return Some(Truncated::Time);
                 }
             }
-            let left = room.saturating_sub(self.record.received.len());
+            let left = hold.bytes().saturating_sub(self.record.received.len());
             self.meter.lock().allow((left + FRAMING_BYTES).min(READ_BYTES_MAX));
             let item = |cx: &mut Context<'_>| body.poll_data(cx);
             let data = match self.next(item, &mut terms.pace, timer.as_mut(), &mut |_| ()).await {
@@ -283,29 +291,74 @@ impl Connection {
                 // What was allowed for one look is used up.
                 Event::Full => continue,
             };
-            let want = self.record.received.len() + data.len();
-            while room < want.min(room_max) {
-                room = room_after(room, whole).min(room_max);
-                let before = Instant::now();
-                if !hold.grow_to(room, terms.pace.patience(before)).await {
-                    return Some(Truncated::Time);
-                }
-                if Instant::now() > before {
+            let take = data.len().min(room_max.saturating_sub(self.record.bytes()));
+            match self.keep(&data[..take], &extent, terms, hold).await {
+                Ok(Pause::None) => {}
+                Ok(Pause::Ours) => {
                     let (received, last_read) = self.progress();
                     terms.pace.resume(Instant::now(), received);
                     timer.as_mut().reset(terms.pace.next_look(last_read));
                 }
+                Err(why) => return Some(why),
             }
-            let received = &mut self.record.received;
-            received.reserve_exact(room.saturating_sub(received.len()));
-            let take = data.len().min(room_max.saturating_sub(received.len()));
-            received.extend_from_slice(&data[..take]);
-            if received.len() > wire_max || (want > room_max) {
+            if self.record.bytes() > extent.wire_max {
                 return Some(Truncated::Length);
             }
             // An error means that the stream is over, which the next look tells.
             let _ = body.flow_control().release_capacity(data.len());
         }
+    }
+
+    /// Puts bytes of the body to the others, in memory or beyond it.
+    async fn keep(
+        &mut self,
+        mut data: &[u8],
+        extent: &Extent,
+        terms: &Terms<'_>,
+        hold: &mut Hold,
+    ) -> Result<Pause, Truncated> {
+        let Share { start, window } = extent.share;
+        let mut pause = Pause::None;
+        while !data.is_empty() {
+            let record = &mut self.record;
+            let room = if record.overflow.is_some() { window } else { start };
+            let fits = data.len().min(room.saturating_sub(record.received.len()));
+            let want = record.received.len() + fits;
+            if record.overflow.is_none() && hold.bytes() < want {
+                let mut grown = hold.bytes();
+                while grown < want {
+                    grown = room_after(grown, extent.whole).min(room);
+                }
+                if !hold.grow_to(grown, terms.pace.patience(Instant::now())).await {
+                    return Err(Truncated::Time);
+                }
+                pause = Pause::Ours;
+            }
+            // All of the room at once: it was granted for this, and it grows in large steps.
+            let granted = if record.overflow.is_some() { window } else { hold.bytes().min(room) };
+            record.received.reserve_exact(granted.saturating_sub(record.received.len()));
+            record.received.extend_from_slice(&data[..fits]);
+            data = &data[fits..];
+            if data.is_empty() {
+                break;
+            }
+            pause = Pause::Ours;
+            let full = std::mem::take(&mut record.received);
+            match &mut record.overflow {
+                None => {
+                    let held = full.len() + window;
+                    if !hold.grow_to(held, terms.pace.patience(Instant::now())).await {
+                        record.received = full;
+                        return Err(Truncated::Time);
+                    }
+                    record.overflow = Some(Overflow::new(terms.spool, full));
+                }
+                Some(overflow) => {
+                    record.received = overflow.write(full).await.ok_or(Truncated::Unspecified)?;
+                }
+            }
+        }
+        Ok(pause)
     }
 
     fn progress(&self) -> (usize, Option<Instant>) {

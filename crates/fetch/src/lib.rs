@@ -26,6 +26,7 @@ mod http2;
 mod latency;
 mod limits;
 mod meter;
+mod overflow;
 mod pool;
 mod proxy;
 mod record;

@@ -32,6 +32,7 @@ pub(crate) struct ByteLimits {
     pub(crate) head: usize,
     /// Fields of a head, for whoever does not count them himself.
     pub(crate) fields: usize,
+    held: usize,
     html: usize,
     stored: usize,
     pdf: usize,
@@ -43,6 +44,8 @@ pub(crate) struct ByteLimits {
 pub(crate) struct BodyLimits {
     /// Bytes of the body as they came.
     pub(crate) wire: usize,
+    /// Those that are held in memory. Nothing else can be read.
+    pub(crate) held: usize,
     /// Bytes after decoding.
     pub(crate) decoded: usize,
 }
@@ -74,6 +77,7 @@ impl ByteLimits {
         Self {
             head: settings.header_bytes_max.as_len().max(1024),
             fields: settings.headers_max,
+            held: settings.held_bytes_max.as_len(),
             html: settings.html_bytes_max.as_len(),
             stored: settings.stored_bytes_max.as_len(),
             pdf: settings.pdf_bytes_max.as_len(),
@@ -81,19 +85,23 @@ impl ByteLimits {
         }
     }
 
-    /// What may be taken of an answer of this type. Only HTML is cut for reading: a document of
-    /// another kind is useless in part, and its reader has limits of its own.
+    /// What may be taken of an answer of this type. Only HTML has a limit of its own for reading: a
+    /// document of another kind is useless in part.
     pub(crate) fn of(&self, purpose: Purpose, media_type: &str) -> BodyLimits {
+        let held = self.held;
         match (purpose, media_type) {
             (Purpose::Robots, _) => {
                 let wire = self.robots.saturating_mul(ROBOTS_FRAMING).saturating_add(ROBOTS_SLACK);
-                BodyLimits { wire, decoded: self.robots.saturating_add(1) }
+                BodyLimits { wire, held: wire, decoded: self.robots.saturating_add(1) }
             }
-            (Purpose::Page, "application/pdf") => BodyLimits { wire: self.pdf, decoded: self.pdf },
+            (Purpose::Page, "application/pdf") => {
+                BodyLimits { wire: self.pdf, held, decoded: self.pdf }
+            }
+            // All that may be read of a page is held, whatever the setting says.
             (Purpose::Page, "" | "text/html" | "application/xhtml+xml") => {
-                BodyLimits { wire: self.stored, decoded: self.html }
+                BodyLimits { wire: self.stored, held: held.max(self.html), decoded: self.html }
             }
-            (Purpose::Page, _) => BodyLimits { wire: self.stored, decoded: self.stored },
+            (Purpose::Page, _) => BodyLimits { wire: self.stored, held, decoded: self.stored },
         }
     }
 }

@@ -12,6 +12,8 @@
 //! have come from the other side either: an open connection that has something to read (its end,
 //! usually) is dead, and this is known for certain before a byte is sent.
 //!
+//! What is beyond memory is taken off the tape in between ([`Tape::change`]).
+//!
 //! Always: `received` holds at most `room` bytes. Nothing is written while the gate is closed.
 //!
 //! Not here: what the bytes mean (`exchange`, `head`).
@@ -45,6 +47,8 @@ pub(crate) struct Tape {
     clock: Arc<dyn Clock>,
     pub(crate) sent: Vec<u8>,
     pub(crate) received: Vec<u8>,
+    /// How much came before `received` and was taken off the tape.
+    base: usize,
     /// How much of `received` hyper was given.
     handed: usize,
     /// Looks for the answer's head; gone when hyper may have what comes.
@@ -91,6 +95,7 @@ impl Tape {
             clock,
             sent: Vec::new(),
             received: Vec::new(),
+            base: 0,
             handed: 0,
             scan: None,
             masked: Vec::new(),
@@ -109,6 +114,7 @@ impl Tape {
     pub(crate) fn begin(&mut self, room: usize) {
         self.sent = Vec::with_capacity(512);
         self.received = Vec::new();
+        self.base = 0;
         self.handed = 0;
         self.scan = Some(HeadScan::default());
         self.masked = Vec::new();
@@ -173,6 +179,24 @@ impl Tape {
         self.full = false;
     }
 
+    /// Takes off what is there, all of which hyper has seen; `empty` is filled from now on, up to
+    /// `room` bytes.
+    pub(crate) fn change(&mut self, empty: Vec<u8>, room: usize) -> Vec<u8> {
+        debug_assert!(empty.is_empty() && self.unread() == 0, "hyper has seen all of it");
+        self.base += self.received.len();
+        self.handed = 0;
+        // They were in the head, which hyper has.
+        self.masked.clear();
+        self.room = room;
+        self.full = false;
+        std::mem::replace(&mut self.received, empty)
+    }
+
+    /// How much came in all.
+    pub(crate) fn len(&self) -> usize {
+        self.base + self.received.len()
+    }
+
     /// Bytes that came but that hyper has not even looked at.
     pub(crate) fn unread(&self) -> usize {
         self.received.len() - self.handed
@@ -180,7 +204,7 @@ impl Tape {
 
     /// How much came, and when the last of it.
     pub(crate) fn progress(&self) -> (usize, Option<Instant>) {
-        (self.received.len(), self.last_read)
+        (self.len(), self.last_read)
     }
 
     /// Whether hyper may be given what is there: the head is whole, or will never be one.

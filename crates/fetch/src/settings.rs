@@ -47,7 +47,8 @@ pub struct NetworkSettings {
     /// Over which time the rate is measured.
     pub rate_window: HumanDuration,
     /// Most that all answers together take of the line, on average, such as `"10MiB/s"`; `"0"` is no
-    /// limit. Visits wait for their share before they begin; one that is under way is not slowed down.
+    /// limit. Visits wait for their share before they begin, five minutes at most, then their hosts come
+    /// later; one that is under way is not slowed down.
     pub bandwidth_max: ByteRate,
     /// Our own addresses that connections to servers and proxies leave from, one of IPv4, one of IPv6, or both; of a
     /// kind that is not named nobody is connected. With none, the system chooses. Name servers are
@@ -99,7 +100,8 @@ pub struct DnsSettings {
     pub negative_ttl: HumanDuration,
     /// How long we remember that nobody could tell.
     pub failure_ttl: HumanDuration,
-    /// How many names are remembered; the one unused for longest makes room.
+    /// How many names are remembered; the one unused for longest makes room. They take 256 bytes each at
+    /// most, on average: fewer are remembered where they are very long.
     pub cache_entries_max: usize,
     /// Longest wait for one server's answer. Within it a lost datagram is sent again, twice at
     /// most.
@@ -116,7 +118,6 @@ impl Default for DnsSettings {
             ttl_max: HumanDuration::from_secs(86_400),
             negative_ttl: HumanDuration::from_secs(300),
             failure_ttl: HumanDuration::from_secs(30),
-            // Some 200 bytes each.
             cache_entries_max: 100_000,
             timeout: HumanDuration::from_secs(3),
             attempts: 2,
@@ -134,6 +135,10 @@ pub struct FetchSettings {
     pub stored_bytes_max: ByteSize,
     /// The same for PDF.
     pub pdf_bytes_max: ByteSize,
+    /// How much of one answer is held in memory, as it came over the wire; only that can be read.
+    /// What goes beyond it lies on the disk (`state/spool`) until it is archived. Of HTML at least
+    /// `html_bytes_max` is held.
+    pub held_bytes_max: ByteSize,
     /// Largest head of an answer: status line and header fields.
     pub header_bytes_max: ByteSize,
     /// Most header fields in an answer.
@@ -149,7 +154,8 @@ pub struct FetchSettings {
     /// How often in a row a server is believed that a page has not changed (304). Then the page is
     /// asked for whole once; `0` believes for ever.
     pub not_modified_max: u32,
-    /// Bytes of all answers in flight together; when they are used up, requests wait.
+    /// Bytes of all answers in flight together, as far as they are in memory; when they are used up,
+    /// requests wait.
     pub memory_max: ByteSize,
     /// Proxies to go through, `http://host:port` (by CONNECT, which they must allow to every port that is
     /// crawled) or `socks5://host:port`, with `user:password@` before the host where needed. A host
@@ -169,6 +175,9 @@ impl Default for FetchSettings {
             html_bytes_max: ByteSize::mib(2),
             stored_bytes_max: ByteSize::mib(15),
             pdf_bytes_max: ByteSize::mib(64),
+            // Twice what is read of a page, so that the sizes between its chunks do not matter. Fewer
+            // than one answer in a thousand is longer, so the disk has little to do.
+            held_bytes_max: ByteSize::mib(4),
             header_bytes_max: ByteSize::kib(64),
             headers_max: 100,
             // The most repetitive honest pages reach some 50; deflate alone can do 1,000, brotli far more.

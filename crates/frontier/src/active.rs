@@ -173,6 +173,9 @@ impl Host {
             let url = &task.record.url;
             match self.robots.get(url.scheme(), url.port()) {
                 Some(mark) if mark.until() > now => match mark {
+                    RobotsMark::Known { renew_at, .. } if *renew_at <= now => {
+                        return Pick::Robots(own_robots(url), *renew_at);
+                    }
                     RobotsMark::Known { .. } => return Pick::Page(task.key),
                     RobotsMark::Refused { refusal, .. } => {
                         return Pick::Refused(task.key, refusal.clone());
@@ -184,10 +187,7 @@ impl Host {
                 },
                 mark => {
                     let at = mark.map_or(Timestamp::ZERO, RobotsMark::until);
-                    let origin = url.origin();
-                    let url = CrawlUrl::from_canonical(&origin.robots_url())
-                        .expect("made of a canonical URL's parts");
-                    return Pick::Robots(RobotsErrand { origin, url, hops: 0 }, at);
+                    return Pick::Robots(own_robots(url), at);
                 }
             }
         }
@@ -207,4 +207,12 @@ impl Host {
             _ => PlaceNow::Unknown,
         }
     }
+}
+
+/// Where a page's own robots.txt is.
+fn own_robots(url: &CrawlUrl) -> RobotsErrand {
+    let origin = url.origin();
+    let url =
+        CrawlUrl::from_canonical(&origin.robots_url()).expect("made of a canonical URL's parts");
+    RobotsErrand { origin, url, hops: 0 }
 }

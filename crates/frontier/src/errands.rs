@@ -70,7 +70,7 @@ impl Frontier {
         if matches!(mark, RobotsMark::Known { .. }) {
             host.rewind_at = Some(now);
         }
-        host.robots.set(origin, mark);
+        host.robots.set(now, origin, mark);
         host.lengthen_pause(&self.options.politeness);
         if matches!(host.phase, Phase::Scheduled { .. } | Phase::Idle) && !host.back.is_exhausted()
         {

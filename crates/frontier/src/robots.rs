@@ -10,8 +10,9 @@ use types::{Origin, Refusal, Scheme, Timestamp};
 /// How one origin's robots.txt stands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RobotsMark {
-    /// Its rules are known, good until then.
-    Known { until: Timestamp, crawl_delay: Option<Duration> },
+    /// Its rules are known, good until then. From `renew_at` on they are asked for again, while they
+    /// still hold: whatever comes of that, the host's pages go on.
+    Known { until: Timestamp, renew_at: Timestamp, crawl_delay: Option<Duration> },
     /// Nobody could tell, and there is no good copy: its pages wait.
     Unreachable { retry_at: Timestamp },
     /// It points to another host, which is being asked.
@@ -50,7 +51,16 @@ impl RobotsMarks {
         self.marks.iter().find(|(s, p, _)| (*s, *p) == (scheme, port)).map(|(_, _, mark)| mark)
     }
 
-    pub(crate) fn set(&mut self, origin: &Origin, mark: RobotsMark) {
+    pub(crate) fn set(&mut self, now: Timestamp, origin: &Origin, mut mark: RobotsMark) {
+        // Where the answer is looked for elsewhere, the rules that we have go on as long as they hold.
+        if let RobotsMark::Chasing { until: answered_by } = mark
+            && let Some(RobotsMark::Known { until, crawl_delay, .. }) =
+                self.get(origin.scheme, origin.port)
+            && *until > now
+        {
+            let (until, crawl_delay) = (*until, *crawl_delay);
+            mark = RobotsMark::Known { until, renew_at: answered_by.min(until), crawl_delay };
+        }
         self.marks.retain(|(s, p, _)| (*s, *p) != (origin.scheme, origin.port));
         if self.marks.len() >= ORIGINS_MAX {
             self.marks.remove(0);

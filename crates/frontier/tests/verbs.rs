@@ -206,12 +206,53 @@ fn robots_txt_is_asked_for_before_the_first_page_of_an_origin() {
     let Errand::Robots(errand) = &lease.errand else { panic!("{lease:?}") };
     assert_eq!(errand.url.as_str(), "http://a.test/robots.txt");
     let origin = errand.origin.clone();
-    let mark =
-        RobotsMark::Known { until: at(1_000_000), crawl_delay: Some(Duration::from_secs(7)) };
+    let mark = RobotsMark::Known {
+        until: at(1_000_000),
+        renew_at: at(1_000_000),
+        crawl_delay: Some(Duration::from_secs(7)),
+    };
     desk.answer(&lease, at(0));
     desk.frontier.robots_known(at(0), &origin, mark);
     assert!(desk.next(at(6_999)).is_none(), "its Crawl-delay holds from the start");
     assert_eq!(desk.path(at(7_010)).as_deref(), Some("/x"));
+}
+
+#[test]
+fn rules_are_renewed_before_they_end_and_pages_go_on_meanwhile() {
+    let mut desk = Desk::new(|options| options.obey_robots = true);
+    for n in 0..9 {
+        desk.add(at(0), &format!("http://a.test/{n}"), 0);
+    }
+    let origin = CrawlUrl::parse("http://a.test/").unwrap().origin();
+    // What is visited at this moment; a robots.txt comes to `mark`.
+    let visit = |desk: &mut Desk, ms: u64, mark: Option<RobotsMark>| {
+        let lease = desk.next(at(ms)).unwrap();
+        if let Some(mark) = mark {
+            desk.frontier.robots_known(at(ms), &origin, mark);
+        }
+        desk.answer(&lease, at(ms));
+        match lease.errand {
+            Errand::Page(task) => task.record.url.path().to_owned(),
+            Errand::Robots(errand) => errand.url.path().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let known = |until, renew_at| {
+        Some(RobotsMark::Known { until: at(until), renew_at: at(renew_at), crawl_delay: None })
+    };
+    assert_eq!(visit(&mut desk, 0, known(10_000, 5_000)), "/robots.txt");
+    assert_eq!(visit(&mut desk, 2_000, None), "/0");
+    // While the old rules still hold, one turn is robots.txt's. It points to another host, which
+    // takes its time: nobody waits for that.
+    let chasing = Some(RobotsMark::Chasing { until: at(8_000) });
+    assert_eq!(visit(&mut desk, 5_100, chasing), "/robots.txt");
+    assert_eq!(visit(&mut desk, 7_000, None), "/1");
+    // No answer came: it is asked again.
+    assert_eq!(visit(&mut desk, 9_000, known(90_000, 86_000)), "/robots.txt");
+    assert_eq!(visit(&mut desk, 12_000, None), "/2");
+    // Rules that have ended say nothing while others are looked for.
+    desk.frontier.robots_known(at(95_000), &origin, RobotsMark::Chasing { until: at(99_000) });
+    assert!(desk.next(at(96_000)).is_none());
 }
 
 #[test]
@@ -470,7 +511,8 @@ fn what_was_passed_over_is_read_again_when_its_rules_are_known() {
     for n in 1..50 {
         assert!(desk.next(at(n * 1_000)).is_none());
     }
-    let known = RobotsMark::Known { until: at(9_000_000), crawl_delay: None };
+    let known =
+        RobotsMark::Known { until: at(9_000_000), renew_at: at(9_000_000), crawl_delay: None };
     desk.frontier.robots_known(at(50_000), &origin, known);
     let mut paths = Vec::new();
     for n in 0..100 {
@@ -508,7 +550,8 @@ fn a_crawl_delay_learnt_after_the_state_was_written_holds_when_the_host_wakes() 
     wake.state.not_before = at(1_010);
     let origin = CrawlUrl::parse("http://a.test/").unwrap().origin();
     let delay = Some(Duration::from_secs(120));
-    let known = RobotsMark::Known { until: at(90_000_000), crawl_delay: delay };
+    let known =
+        RobotsMark::Known { until: at(90_000_000), renew_at: at(90_000_000), crawl_delay: delay };
     wake.robots = vec![(origin, known)];
     desk.wakes.insert(HostKey::new("a.test"), wake);
     desk.add(at(2_000), "http://a.test/", 0);
@@ -532,7 +575,7 @@ fn a_visit_that_was_leased_ahead_is_early_when_its_host_needs_a_longer_pause() {
     assert!(!desk.frontier.is_early(&lease));
     let origin = CrawlUrl::parse("http://a.test/").unwrap().origin();
     let crawl_delay = Some(Duration::from_secs(10));
-    let known = RobotsMark::Known { until: at(90_000_000), crawl_delay };
+    let known = RobotsMark::Known { until: at(90_000_000), renew_at: at(90_000_000), crawl_delay };
     desk.frontier.robots_known(at(960), &origin, known);
     assert!(desk.frontier.is_early(&lease));
 }
@@ -545,7 +588,8 @@ fn a_page_of_another_origin_does_not_wait_for_a_robots_txt_that_is_down() {
     let up = CrawlUrl::parse("http://a.test/").unwrap().origin();
     let lease = desk.next(at(0)).unwrap();
     desk.frontier.robots_known(at(0), &down, RobotsMark::Unreachable { retry_at: at(30_000) });
-    let known = RobotsMark::Known { until: at(90_000_000), crawl_delay: None };
+    let known =
+        RobotsMark::Known { until: at(90_000_000), renew_at: at(90_000_000), crawl_delay: None };
     desk.frontier.robots_known(at(0), &up, known);
     desk.answer(&lease, at(0));
     assert!(desk.next(at(2_000)).is_none());
@@ -601,7 +645,7 @@ fn the_longest_of_all_delays_counts() {
         desk.frontier.rule(at(0), &lease.host, slowly(rule));
         desk.answer(&lease, at(0));
         let crawl_delay = Some(Duration::from_secs(crawl_delay));
-        let mark = RobotsMark::Known { until: at(1_000_000), crawl_delay };
+        let mark = RobotsMark::Known { until: at(1_000_000), renew_at: at(1_000_000), crawl_delay };
         desk.frontier.robots_known(at(0), &errand.origin, mark);
         assert!(desk.next(at(pause - 1)).is_none(), "{rule}");
         assert_eq!(desk.path(at(pause)).as_deref(), Some("/x"), "{rule}");

@@ -7,9 +7,9 @@
 //! Always: what a failed append has written is cut off again, so a file ends with a whole member
 //! whenever nobody is writing.
 
-use std::io::BufRead;
+use std::io::{self, BufRead};
 
-use ports::{Archive, ArchiveEnd, PortError, PortResult, failpoint};
+use ports::{Archive, ArchiveEnd, Blob, PortError, PortResult, Stored, failpoint};
 use types::{ShardId, Timestamp, WarcRef};
 use warc::{Compressor, Level, Record, RecordId, WarcDate, WarcFields};
 use xxhash_rust::xxh3::xxh3_128;
@@ -153,24 +153,52 @@ impl<F: Files> WarcArchive<F> {
         Ok(())
     }
 
-    fn append_group(&mut self, group: &[Vec<u8>], now: Timestamp) -> PortResult<Vec<WarcRef>> {
-        let size: u64 = group.iter().map(|member| member.len() as u64).sum();
+    fn append_group(&mut self, group: &[Blob], now: Timestamp) -> PortResult<Vec<WarcRef>> {
+        let size: u64 = group.iter().map(Blob::bytes).sum();
         let full = |end: ArchiveEnd| end.bytes + size > self.settings.file_bytes_max;
         // A group that is larger than a file has one of its own.
         if self.end.is_none_or(full) {
             self.rotate(now)?;
         }
         let end = self.end.expect("a file was begun above");
-        let parts: Vec<&[u8]> = group.iter().map(Vec::as_slice).collect();
-        self.write(&parts)?;
+        self.write_group(group)?;
         let mut offset = end.bytes;
         let refs = group.iter().map(|member| {
-            let length = member.len() as u64;
+            let length = member.bytes();
             let place = WarcRef { file: end.file, offset, length };
             offset += length;
             place
         });
         Ok(refs.collect())
+    }
+
+    /// What is in memory goes in one write; what is not, piece by piece.
+    fn write_group(&mut self, group: &[Blob]) -> PortResult<()> {
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(group.len());
+        for member in group {
+            match member {
+                Blob::Memory(bytes) => parts.push(bytes),
+                Blob::Stored(stored) => {
+                    self.write(&std::mem::take(&mut parts))?;
+                    self.write_stored(&**stored)?;
+                }
+            }
+        }
+        self.write(&parts)
+    }
+
+    fn write_stored(&mut self, stored: &dyn Stored) -> PortResult<()> {
+        let mut failed = None;
+        let read = ports::spool::read(stored, &mut |piece| {
+            self.write(&[piece]).map_err(|error| {
+                failed = Some(error);
+                io::Error::other("the archive")
+            })
+        });
+        match (failed, read) {
+            (Some(error), _) => Err(error),
+            (None, read) => read.map_err(|error| PortError::io("keep a large answer", &error)),
+        }
     }
 
     /// Takes back what came after `end`, and the files from number `keep` on.
@@ -230,7 +258,7 @@ impl<F: Files> Archive for WarcArchive<F> {
         self.cut_back(end, end.map_or(0, |end| end.file + 1))
     }
 
-    fn append(&mut self, groups: &[&[Vec<u8>]], now: Timestamp) -> PortResult<Vec<Vec<WarcRef>>> {
+    fn append(&mut self, groups: &[&[Blob]], now: Timestamp) -> PortResult<Vec<Vec<WarcRef>>> {
         let before = (self.end, self.next_file);
         let places = groups.iter().map(|group| self.append_group(group, now)).collect();
         if let Err(error) = &places {
@@ -346,7 +374,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_cuts_back_to_the_last_good_end_at_every_size() {
-        let group = vec![vec![1; 40], vec![2; 60]];
+        let group = [vec![1; 40], vec![2; 60]].map(Blob::from);
+        let whole = [vec![1; 40], vec![2; 60]].concat();
         for room in (0..900).step_by(7) {
             let mut settings = ArchiveSettings::new(ShardId(0), "t");
             settings.file_bytes_max = 500;
@@ -371,7 +400,7 @@ mod tests {
             assert_eq!(archive.bytes_written(), bytes as u64);
             // Nothing is left of what failed: whole groups behind each file's own record.
             for file in archive.files.files.values() {
-                let groups = file.windows(100).filter(|w| *w == group.concat()).count();
+                let groups = file.windows(100).filter(|w| *w == whole).count();
                 let info = file.len() - 100 * groups;
                 assert!(info > 0 && file[..2] == [0x1f, 0x8b], "{room}");
                 kept -= groups;
@@ -391,7 +420,7 @@ mod tests {
         archive.cut(Some(ArchiveEnd { file: 4, bytes: 50 })).unwrap();
         assert_eq!(archive.end(), None);
         archive.files.room = 150;
-        let group = vec![vec![1; 400]];
+        let group = [Blob::from(vec![1; 400])];
         archive.append(&[group.as_slice()], Timestamp::ZERO).unwrap_err();
         assert_eq!(archive.files.files.keys().collect::<Vec<_>>(), [&3]);
     }

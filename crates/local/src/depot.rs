@@ -7,26 +7,67 @@
 //! It is written twice, once here and once to the archive. The alternative, appending first and
 //! cutting out what the frontier refuses, would rewrite files that others may be reading.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ports::shard_store::VisitLine;
-use ports::{Archive as _, ArchiveEnd, Depot, Parcel, PortError, PortResult, Sink as _, codec};
+use ports::{
+    Archive as _, ArchiveEnd, Blob, Depot, Parcel, PortError, PortResult, Sink as _, codec,
+};
 use serde::{Deserialize, Serialize};
-use types::{Timestamp, VisitId, WarcRef};
+use types::{CrawlUrl, Timestamp, VisitId, WarcRef};
 
 use crate::archive::ArchiveSettings;
 use crate::cdxj::CdxjSink;
 use crate::files::{WarcFiles, failed};
 use crate::side;
+use crate::spool::Part;
 
 const UNSETTLED: &str = "unsettled";
 const END: &str = "end";
 
-/// What was put down, as it is written.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// What was put down, as it is written. The bytes of all visits follow in the file, in order.
+#[derive(Debug, Serialize, Deserialize)]
 struct Unsettled {
     end: Option<ArchiveEnd>,
-    parcels: Vec<Parcel>,
+    notes: Vec<Note>,
+}
+
+/// A parcel without its bytes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    visit: VisitId,
+    url: CrawlUrl,
+    at: Timestamp,
+    status: u16,
+    content_type: Option<Box<str>>,
+    digest: Option<[u8; 20]>,
+    bytes: u64,
+    response: Range<usize>,
+}
+
+impl Note {
+    fn of(parcel: &Parcel) -> Self {
+        let Parcel { visit, url, at, status, content_type, digest, bytes, response } = parcel;
+        Self {
+            visit: *visit,
+            url: url.clone(),
+            at: *at,
+            status: *status,
+            content_type: content_type.clone(),
+            digest: *digest,
+            bytes: bytes.bytes(),
+            response: response.clone(),
+        }
+    }
+
+    fn with(self, bytes: Blob) -> Parcel {
+        let Self { visit, url, at, status, content_type, digest, response, .. } = self;
+        Parcel { visit, url, at, status, content_type, digest, bytes, response }
+    }
 }
 
 #[derive(Debug)]
@@ -42,9 +83,9 @@ pub struct FolderDepot {
 impl FolderDepot {
     /// Opens the depot in a folder that is there: `archive/`, `indexes/`, and two small files.
     pub fn open(folder: &Path, names: ArchiveSettings) -> PortResult<Self> {
-        let unsettled: Option<Unsettled> = read(folder, UNSETTLED)?;
+        let unsettled = read_unsettled(folder)?;
         let known: Option<Option<ArchiveEnd>> = match &unsettled {
-            Some(unsettled) => Some(unsettled.end),
+            Some((end, _)) => Some(*end),
             None => read(folder, END)?,
         };
         let mut archive = WarcFiles::open(&folder.join("archive"), names.clone())?;
@@ -55,7 +96,7 @@ impl FolderDepot {
         }
         archive.cut(known.flatten())?;
         let index = CdxjSink::open(&folder.join("indexes"), names, archive.end())?;
-        let parcels = unsettled.map(|unsettled| unsettled.parcels).unwrap_or_default();
+        let parcels = unsettled.map(|(_, parcels)| parcels).unwrap_or_default();
         Ok(Self { folder: folder.to_owned(), archive, index, unsettled: parcels, lines: 0 })
     }
 
@@ -87,9 +128,44 @@ fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> PortResult
     let path = folder.join(name);
     match std::fs::read(&path) {
         Ok(bytes) => codec::decode(name, &bytes).map(Some),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("read", &path, &error)),
     }
+}
+
+/// The length of the notes, the notes, then the bytes of all parcels.
+fn write_unsettled(folder: &Path, end: Option<ArchiveEnd>, parcels: &[Parcel]) -> PortResult<()> {
+    let notes = codec::encode(&Unsettled { end, notes: parcels.iter().map(Note::of).collect() });
+    side::save(folder, UNSETTLED, &mut |out| {
+        out.write_all(&(notes.len() as u64).to_le_bytes())?;
+        out.write_all(&notes)?;
+        parcels.iter().try_for_each(|parcel| parcel.bytes.read(&mut |piece| out.write_all(piece)))
+    })
+}
+
+/// What was put down; its bytes stay in the file.
+fn read_unsettled(folder: &Path) -> PortResult<Option<(Option<ArchiveEnd>, Vec<Parcel>)>> {
+    let path = folder.join(UNSETTLED);
+    let file = match File::open(&path) {
+        Ok(file) => Arc::new(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("read", &path, &error)),
+    };
+    let mut length = [0; 8];
+    let mut notes = Vec::new();
+    let mut read = || {
+        (&*file).read_exact(&mut length)?;
+        (&*file).take(u64::from_le_bytes(length)).read_to_end(&mut notes)
+    };
+    read().map_err(|error| failed("read", &path, &error))?;
+    let unsettled: Unsettled = codec::decode(UNSETTLED, &notes)?;
+    let mut at = (length.len() + notes.len()) as u64;
+    let parcels = unsettled.notes.into_iter().map(|note| {
+        let part = Part { file: Arc::clone(&file), at, bytes: note.bytes };
+        at += note.bytes;
+        note.with(Blob::Stored(Arc::new(part)))
+    });
+    Ok(Some((unsettled.end, parcels.collect())))
 }
 
 impl Depot for FolderDepot {
@@ -104,9 +180,8 @@ impl Depot for FolderDepot {
         if parcels.is_empty() {
             return Ok(());
         }
-        let unsettled = Unsettled { end: self.archive.end(), parcels };
-        write(&self.folder, UNSETTLED, &unsettled)?;
-        self.unsettled = unsettled.parcels;
+        write_unsettled(&self.folder, self.archive.end(), &parcels)?;
+        self.unsettled = parcels;
         Ok(())
     }
 
@@ -123,7 +198,7 @@ impl Depot for FolderDepot {
         if !kept.is_empty() {
             let blobs: Vec<_> =
                 kept.iter_mut().map(|parcel| [std::mem::take(&mut parcel.bytes)]).collect();
-            let groups: Vec<&[Vec<u8>]> = blobs.iter().map(<[_; 1]>::as_slice).collect();
+            let groups: Vec<&[Blob]> = blobs.iter().map(<[_; 1]>::as_slice).collect();
             let places = self.archive.append(&groups, now)?;
             self.archive.sync()?;
             let lines: Vec<VisitLine> = kept
@@ -169,7 +244,7 @@ mod tests {
             content_type: None,
             digest: Some([7; 20]),
             response: 0..bytes.len(),
-            bytes,
+            bytes: bytes.into(),
         }
     }
 

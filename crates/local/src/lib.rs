@@ -27,6 +27,7 @@ pub mod shard;
 mod side;
 pub mod sim_disk;
 pub mod sim_files;
+pub mod spool;
 
 pub use archive::ArchiveSettings;
 pub use cdxj::CdxjSink;
@@ -39,3 +40,4 @@ pub use memory::MemoryKv;
 pub use shard::{Shard, ShardSettings};
 pub use sim_disk::Disk;
 pub use sim_files::MemoryArchive;
+pub use spool::FolderSpool;

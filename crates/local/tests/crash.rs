@@ -8,7 +8,7 @@ use lycosa_local::{ArchiveSettings, Disk, MemoryArchive, MemoryKv, Shard, ShardS
 use ports::shard_store::{
     Arrival, CommitBatch, Found, FoundSet, Grant, RefillWant, UrlChange, VisitCommit, VisitLine,
 };
-use ports::{Archive, PortResult, ShardStore};
+use ports::{Archive, Blob, PortResult, ShardStore};
 use types::outcome::Answer;
 use types::record::RetryPolicy;
 use types::{HostState, Outcome, ShardId, State, Task, Timestamp, UrlId, VisitId, WarcRef};
@@ -104,9 +104,9 @@ impl Crawl {
         *next += tasks.len() as u64;
         store.grant(&grants)?;
 
-        let bodies: Vec<Vec<Vec<u8>>> =
-            tasks.iter().map(|task| vec![b"request".to_vec(), member(task)]).collect();
-        let groups: Vec<&[Vec<u8>]> = bodies.iter().map(Vec::as_slice).collect();
+        let bodies: Vec<[Blob; 2]> =
+            tasks.iter().map(|task| [b"request".to_vec().into(), member(task).into()]).collect();
+        let groups: Vec<&[Blob]> = bodies.iter().map(<[_; 2]>::as_slice).collect();
         let now = self.time();
         let places = archive.append(&groups, now)?;
         archive.sync()?;

@@ -89,7 +89,7 @@ fn crawl(folder: &Path) -> PortResult<()> {
         store.grant(&[Grant { visit, host: host.clone(), url: Some(task.id), at }])?;
         let url = task.record.url.clone();
         let n: u64 = url.path()[1..].parse().expect("a number");
-        let members = [member(n)];
+        let members = [member(n).into()];
         let place = archive.append(&[members.as_slice()], at)?[0][0];
         archive.sync()?;
         let mut record = task.record.clone();

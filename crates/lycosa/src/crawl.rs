@@ -19,7 +19,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use engine::{Ending, Engine, EngineParts, Events, Opened, Pool, SteadyClock};
 use frontier::Scope;
-use ports::{Clock as _, ShardStore};
+use ports::{Clock as _, MemorySpool, ShardStore};
 use serde::Serialize;
 use types::{Canon, CrawlUrl, Timestamp};
 
@@ -75,7 +75,8 @@ pub async fn run(plan: Plan, seeds: Vec<CrawlUrl>) -> Outcome {
 pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result<Ended, Fail> {
     let settings = &plan.resolved.settings;
     let early = SteadyClock::start(Timestamp::ZERO);
-    let net = wiring::net(settings, early)?;
+    // To look up names; nothing is fetched with it.
+    let net = wiring::net(settings, early, Arc::new(MemorySpool))?;
     if nobody_may_be_visited(settings) {
         return Err(contact_missing());
     }
@@ -108,7 +109,7 @@ pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result
     let (mut opened, clock) = open(plan, &seeds, &held, &progress)?;
     drop(seeds);
     if !fresh && settings.identity.contact.is_none() {
-        let net = wiring::net(settings, clock)?;
+        let net = wiring::net(settings, clock, Arc::new(MemorySpool))?;
         let mut seeds = Vec::new();
         opened.each_seed(|seed| seeds.push(seed.clone()))?;
         let looked = preflight(&seeds, net.resolver, settings).await;
@@ -201,7 +202,8 @@ impl Run<'_> {
         listener: Option<tokio::net::TcpListener>,
     ) -> Result<Ended, Fail> {
         let settings = &self.plan.resolved.settings;
-        let net = wiring::net(settings, self.clock)?;
+        let spool = wiring::spool(&self.held.dir.spool())?;
+        let net = wiring::net(settings, self.clock, spool)?;
         let (resumed, lost) = (opened.resumed && !self.held.new, opened.lost);
         let pages_before = opened.tally.get("pages");
         let mut seeds = 0;

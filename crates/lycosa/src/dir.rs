@@ -5,7 +5,7 @@
 //! ├── lycosa.toml              the settings in force
 //! ├── archive/*.warc.gz        everything that was answered
 //! ├── indexes/*.cdxj           where in the archive
-//! ├── state/                   crawl.json (what made it), lock, control.sock, shard-NN/
+//! ├── state/                   crawl.json (what made it), lock, control.sock, shard-NN/, spool/
 //! ├── logs/*.jsonl  reports/skipped.jsonl  report.json
 //! ```
 //!
@@ -86,6 +86,11 @@ impl Dir {
 
     pub fn control(&self) -> PathBuf {
         self.state().join("control.sock")
+    }
+
+    /// Large answers in flight.
+    pub fn spool(&self) -> PathBuf {
+        self.state().join("spool")
     }
 
     pub fn report(&self) -> PathBuf {

@@ -16,8 +16,8 @@ use fetch::{
 use local::{CdxjSink, EngineSettings, ShardSettings, WarcFiles};
 use ports::shard_store::VisitLine;
 use ports::{
-    ArchiveEnd, Claims, Clock, Depot, ForeignStore, PortError, PortErrorKind, PortResult, Resolver,
-    ShardStore, Sink,
+    ArchiveEnd, Claims, Clock, Depot, ForeignStore, MemorySpool, PortError, PortErrorKind,
+    PortResult, Resolver, ShardStore, Sink, Spool,
 };
 use types::ShardId;
 use types::record::RetryPolicy;
@@ -41,7 +41,11 @@ impl std::fmt::Debug for Net {
 }
 
 /// Must be called inside of the runtime.
-pub fn net(settings: &Settings, clock: SteadyClock) -> Result<Net, fetch::Error> {
+pub fn net(
+    settings: &Settings,
+    clock: SteadyClock,
+    spool: Arc<dyn Spool>,
+) -> Result<Net, fetch::Error> {
     let guard = guard(settings);
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let dns = DnsResolver::new(&settings.dns, Arc::clone(&guard), Arc::clone(&clock))?;
@@ -54,7 +58,7 @@ pub fn net(settings: &Settings, clock: SteadyClock) -> Result<Net, fetch::Error>
         let (proxies, clock) = (Arc::clone(proxies), Arc::clone(&clock));
         resolver = Arc::new(ProxiedResolver { proxies, clock });
     }
-    let fetcher = Arc::new(fetcher(settings, guard, proxies, clock)?);
+    let fetcher = Arc::new(fetcher(settings, guard, proxies, clock, spool)?);
     Ok(Net { resolver, dns, fetcher })
 }
 
@@ -93,6 +97,7 @@ fn fetcher(
     guard: Arc<Guard>,
     proxies: Option<Arc<Proxies>>,
     clock: Arc<dyn Clock>,
+    spool: Arc<dyn Spool>,
 ) -> Result<HttpFetcher, fetch::Error> {
     HttpFetcher::new(&FetcherOptions {
         network: settings.network.clone(),
@@ -106,6 +111,7 @@ fn fetcher(
         proxies,
         sheets: sheet::for_requests(&settings.sheet),
         clock,
+        spool,
     })
 }
 
@@ -113,7 +119,12 @@ fn fetcher(
 /// of the network. The system's name servers are no setting, so they are left out.
 pub fn check(settings: &Settings) -> Result<(), fetch::Error> {
     let clock = SteadyClock::start(types::Timestamp::ZERO);
-    fetcher(settings, guard(settings), None, Arc::new(clock)).map(|_| ())
+    fetcher(settings, guard(settings), None, Arc::new(clock), Arc::new(MemorySpool)).map(|_| ())
+}
+
+/// The ends of large answers in flight, in a folder that is this process's alone.
+pub fn spool(folder: &Path) -> PortResult<Arc<dyn Spool>> {
+    Ok(Arc::new(local::FolderSpool::open(folder)?))
 }
 
 /// The books of all shards, opened. They have not settled their past: `engine::open` does.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use types::{Timestamp, WarcRef};
 
 use crate::error::PortResult;
+use crate::spool::Blob;
 
 /// How far the archive is known to the store: nothing lies beyond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub trait Archive: Send {
     /// Appends whole gzip members in order; says where each one lies. A file that is full is
     /// closed and the next one begun, with its own warcinfo record; members that are given
     /// together as one group stay in one file.
-    fn append(&mut self, groups: &[&[Vec<u8>]], now: Timestamp) -> PortResult<Vec<Vec<WarcRef>>>;
+    fn append(&mut self, groups: &[&[Blob]], now: Timestamp) -> PortResult<Vec<Vec<WarcRef>>>;
 
     /// Everything appended so far survives a power loss after this.
     fn sync(&mut self) -> PortResult<()>;

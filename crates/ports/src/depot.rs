@@ -10,13 +10,13 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
 use types::{CrawlUrl, Timestamp, VisitId};
 
 use crate::error::PortResult;
+use crate::spool::Blob;
 
 /// The bytes of one visit, and what its index line says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct Parcel {
     pub visit: VisitId,
     pub url: CrawlUrl,
@@ -25,7 +25,7 @@ pub struct Parcel {
     pub content_type: Option<Box<str>>,
     pub digest: Option<[u8; 20]>,
     /// Whole gzip members.
-    pub bytes: Vec<u8>,
+    pub bytes: Blob,
     /// Where the response lies in them.
     pub response: Range<usize>,
 }

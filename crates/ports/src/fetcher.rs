@@ -6,11 +6,14 @@
 
 use std::any::Any;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use types::outcome::Truncated;
 use types::{CrawlUrl, Fault, Refusal, Timestamp, Validators};
+
+use crate::spool::{Spool, Stored};
 
 #[async_trait]
 pub trait Fetcher: Send + Sync {
@@ -96,6 +99,8 @@ pub struct Response {
     /// Head and body exactly as received (chunks and compression included), perhaps cut. Over
     /// HTTP/2 the head is rebuilt and the body is without frames.
     pub wire: Bytes,
+    /// What came behind `wire`, where that is more than is held in memory.
+    pub rest: Option<Rest>,
     /// Where the body starts in `wire`.
     pub head_bytes: usize,
     /// The body without transfer and content coding, cut at the limit for reading.
@@ -106,7 +111,21 @@ pub struct Response {
     pub body_cut: bool,
 }
 
+/// The end of a large answer.
+#[derive(Debug, Clone)]
+pub struct Rest {
+    pub stored: Arc<dyn Stored>,
+    /// Where it lies, and where its records may lie as well.
+    pub spool: Arc<dyn Spool>,
+}
+
 impl Response {
+    /// Bytes of the body as they came, wherever they lie.
+    pub fn body_wire_bytes(&self) -> u64 {
+        let rest = self.rest.as_ref().map_or(0, |rest| rest.stored.bytes());
+        (self.wire.len() - self.head_bytes) as u64 + rest
+    }
+
     /// The first value of a header, if it is text. `name` in lower case.
     pub fn header(&self, name: &'static str) -> Option<&str> {
         self.header_values(name).find_map(|value| std::str::from_utf8(value).ok()).map(str::trim)
@@ -135,4 +154,7 @@ pub enum Ended {
     Broken(Fault),
     /// Nothing was connected: the address or the port is not one we talk to.
     Refused(Refusal),
+    /// Nothing was connected: others had all of the line, or all memory, for too long. The visit has
+    /// never been.
+    NoTurn,
 }

@@ -15,7 +15,9 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr3, memmem};
+use memchr::{memchr, memchr3};
+
+use crate::matching::ByteSet;
 
 /// A literal star in comparison form. No path has this byte otherwise: controls are escaped.
 const LITERAL_STAR: u8 = 0x01;
@@ -69,6 +71,8 @@ pub(crate) struct Pattern<'a> {
     pub(crate) anchored: bool,
     /// Is there a `*` in `bytes`?
     pub(crate) wild: bool,
+    /// The bytes that it needs.
+    pub(crate) set: ByteSet,
 }
 
 impl<'a> Pattern<'a> {
@@ -82,11 +86,14 @@ impl<'a> Pattern<'a> {
             Some(body) => (body, true),
             None => (raw, false),
         };
-        let (mut bytes, octets) = if is_pattern_in_form(body) {
-            (Cow::Borrowed(body), body.len())
-        } else {
-            let (form, octets) = pattern_form(body);
-            (Cow::Owned(form), octets)
+        let (mut bytes, octets, Look { stars, set }) = match look(body) {
+            Some(look) => (Cow::Borrowed(body), body.len(), look),
+            None => {
+                let (form, octets) = pattern_form(body);
+                let stars = memchr::memchr_iter(b'*', &form).count();
+                let set = ByteSet::of(&form);
+                (Cow::Owned(form), octets, Look { stars, set })
+            }
         };
         // `/a*` and `/a*$` match what `/a` matches.
         let open_end = bytes.last() == Some(&b'*');
@@ -97,7 +104,8 @@ impl<'a> Pattern<'a> {
             }
         }
         Some(Pattern {
-            wild: memchr(b'*', &bytes).is_some(),
+            wild: stars > usize::from(open_end),
+            set,
             bytes,
             octets: u16::try_from(octets + usize::from(anchored)).unwrap_or(u16::MAX),
             anchored: anchored && !open_end,
@@ -107,9 +115,13 @@ impl<'a> Pattern<'a> {
     /// The pattern with the query in its plain spelling, if that is another one; see
     /// [`plain_query`].
     pub(crate) fn with_plain_query(&self) -> Option<Pattern<'static>> {
-        let bytes = Cow::Owned(plain_query(&self.bytes)?);
+        if !self.set.has(b'%') {
+            return None;
+        }
+        let bytes = plain_query(&self.bytes)?;
         let Pattern { octets, anchored, wild, .. } = *self;
-        Some(Pattern { bytes, octets, anchored, wild })
+        let set = ByteSet::of(&bytes);
+        Some(Pattern { bytes: Cow::Owned(bytes), octets, anchored, wild, set })
     }
 }
 
@@ -141,8 +153,40 @@ pub(crate) fn plain_query(form: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn is_pattern_in_form(body: &[u8]) -> bool {
-    memmem::find(body, b"**").is_none() && body.split(|&byte| byte == b'*').all(is_in_form)
+/// What one look over a pattern tells.
+struct Look {
+    stars: usize,
+    set: ByteSet,
+}
+
+/// Looks over a pattern; nothing if it is not in form. One pass for all there is to know: hostile
+/// files have fifty thousand of them.
+fn look(body: &[u8]) -> Option<Look> {
+    let mut look = Look { stars: 0, set: ByteSet::of(&[]) };
+    let mut before = 0;
+    let mut at = 0;
+    while let Some(&byte) = body.get(at) {
+        match KINDS[usize::from(byte)] {
+            Kind::Plain => look.set.add(byte),
+            Kind::Star if before == b'*' => return None,
+            Kind::Star => look.stars += 1,
+            Kind::Escaped => return None,
+            Kind::Percent => {
+                look.set.add(byte);
+                if let Some(value) = escape_value(&body[at..]) {
+                    if !is_escape_in_form(&body[at..], value) {
+                        return None;
+                    }
+                    look.set.add(body[at + 1]);
+                    look.set.add(body[at + 2]);
+                    at += 2;
+                }
+            }
+        }
+        before = byte;
+        at += 1;
+    }
+    Some(look)
 }
 
 fn pattern_form(body: &[u8]) -> (Vec<u8>, usize) {
@@ -204,18 +248,18 @@ fn is_in_form(bytes: &[u8]) -> bool {
             Kind::Escaped | Kind::Star => return false,
             Kind::Percent => match escape_value(&bytes[at..]) {
                 None => at += 1,
-                Some(value) => {
-                    let is_decoded = is_unreserved(value) || matches!(value, b'*' | b'$');
-                    let has_lower = bytes[at + 1..at + 3].iter().any(u8::is_ascii_lowercase);
-                    if is_decoded || has_lower {
-                        return false;
-                    }
-                    at += 3;
-                }
+                Some(value) if is_escape_in_form(&bytes[at..], value) => at += 3,
+                Some(_) => return false,
             },
         }
     }
     true
+}
+
+/// Whether the escape of `value` at the start of `rest` stays as it is.
+fn is_escape_in_form(rest: &[u8], value: u8) -> bool {
+    let is_decoded = is_unreserved(value) || matches!(value, b'*' | b'$');
+    !is_decoded && !rest[1..3].iter().any(u8::is_ascii_lowercase)
 }
 
 /// The octet that an escape at the start of `rest` stands for; a stray `%` is no escape.

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memrchr2};
+use memchr::{memchr, memchr2, memchr3, memrchr2};
 
 /// Bytes of a line that count. Google's number: eight times the longest URL that browsers took
 /// (2083), less one for its end mark.
@@ -37,13 +37,18 @@ impl<'a> Lines<'a> {
         Lines { rest: text, line: 0 }
     }
 
-    /// The next line, ended by CR, LF or CRLF.
+    /// The next line without its comment, ended by CR, LF or CRLF.
     fn next_line(&mut self) -> Option<&'a [u8]> {
         if self.rest.is_empty() {
             return None;
         }
-        let end = memchr2(b'\r', b'\n', self.rest).unwrap_or(self.rest.len());
-        let (line, rest) = self.rest.split_at(end);
+        let found = memchr3(b'\r', b'\n', b'#', self.rest).unwrap_or(self.rest.len());
+        let mut end = found;
+        if self.rest.get(found) == Some(&b'#') {
+            let comment = memchr2(b'\r', b'\n', &self.rest[found..]);
+            end = comment.map_or(self.rest.len(), |at| found + at);
+        }
+        let (line, rest) = (&self.rest[..found], &self.rest[end..]);
         let mark = if rest.starts_with(b"\r\n") { 2 } else { rest.len().min(1) };
         self.rest = &rest[mark..];
         self.line += 1;
@@ -103,7 +108,7 @@ impl Key {
 /// `key: value`, or `key value` when a known key has lost its colon and the line has exactly two
 /// words.
 fn read_record(content: &[u8]) -> Option<(Key, &[u8])> {
-    if let Some(colon) = memchr(b':', content)
+    if let Some(colon) = colon(content)
         && let Some(key) = Key::read(trim(&content[..colon]))
     {
         return Some((key, trim(&content[colon + 1..])));
@@ -114,10 +119,18 @@ fn read_record(content: &[u8]) -> Option<(Key, &[u8])> {
     Key::read(word).filter(|_| two_words).map(|key| (key, value))
 }
 
-/// The part of a line that counts: not too long, no comment, no blanks around it.
+/// Where the first colon is. Known keys are short, so it is mostly found before a search has begun.
+fn colon(content: &[u8]) -> Option<usize> {
+    let near = content.iter().take(KEY_BYTES).position(|&byte| byte == b':');
+    near.or_else(|| memchr(b':', content))
+}
+
+/// The longest key and its colon.
+const KEY_BYTES: usize = 12;
+
+/// The part of a line that counts: not too long, no blanks around it.
 fn content(line: &[u8]) -> &[u8] {
-    let line = &line[..line.len().min(LINE_BYTES_MAX)];
-    trim(&line[..memchr(b'#', line).unwrap_or(line.len())])
+    trim(&line[..line.len().min(LINE_BYTES_MAX)])
 }
 
 /// Without blanks and control bytes at either end; stray NULs would otherwise hide a rule.

@@ -16,13 +16,30 @@ use memchr::{memchr, memmem, memrchr};
 use crate::probe::Probe;
 
 /// Which bytes occur, folded to 64 bits: what a pattern needs, or what a path has.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteSet(u64);
 
 impl ByteSet {
     /// The bytes of a path, or of a pattern but its wildcards.
-    pub(crate) fn of(bytes: &[u8]) -> ByteSet {
-        ByteSet(bytes.iter().filter(|&&byte| byte != b'*').fold(0, |set, b| set | 1 << (b & 63)))
+    pub(crate) const fn of(bytes: &[u8]) -> ByteSet {
+        let mut set = ByteSet(0);
+        let mut at = 0;
+        while at < bytes.len() {
+            if bytes[at] != b'*' {
+                set.add(bytes[at]);
+            }
+            at += 1;
+        }
+        set
+    }
+
+    pub(crate) const fn add(&mut self, byte: u8) {
+        self.0 |= 1 << (byte & 63);
+    }
+
+    /// Whether this byte may occur; others may stand in its place.
+    pub(crate) fn has(self, byte: u8) -> bool {
+        self.0 & 1 << (byte & 63) != 0
     }
 
     /// Can a pattern with these bytes match a path with those?

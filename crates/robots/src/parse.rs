@@ -12,6 +12,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memrchr;
+
 use crate::agent::{leading_token, product_token};
 use crate::form::Pattern;
 use crate::group::{Group, Rule};
@@ -20,6 +22,12 @@ use crate::matching::ByteSet;
 
 /// Bytes of a file that count: 500 KiB, the least that RFC 9309 (2.5) asks to be read.
 pub const BYTES_MAX: usize = 500 * 1024;
+
+/// Bytes of a short rule's line: there are hardly more rules than that.
+const RULE_BYTES: usize = 10;
+
+/// What is in the name of an index page.
+const INDEX_PAGE: ByteSet = ByteSet::of(b"/index.htm");
 
 /// No setting reads more of a file than this, so that offsets into the arena fit in 32 bits.
 const BYTES_CEILING: usize = 64 * 1024 * 1024;
@@ -89,6 +97,9 @@ impl Robots {
         let text = if is_whole { text } else { without_cut_line(text) };
 
         let mut robots = Robots::default();
+        // Room for all that a file without escapes makes of itself: what grows is copied.
+        robots.arena.reserve(text.len());
+        robots.rules.reserve(text.len() / RULE_BYTES);
         let mut header_open = false;
         for record in Lines::of(text) {
             robots.add(&record, &mut header_open);
@@ -107,8 +118,12 @@ impl Robots {
 
         let crawl_delay =
             sections.iter().filter_map(|&s| self.sections[s].crawl_delay).reduce(f64::max);
-        let rules = sections.iter().flat_map(|&s| self.rules_of(s)).copied().collect();
-        Group::new(&self.arena, rules, crawl_delay)
+        let rules: Cow<'_, [Rule]> = match *sections {
+            // The usual case: nothing to put together.
+            [section] => Cow::Borrowed(self.rules_of(section)),
+            _ => sections.iter().flat_map(|&section| self.rules_of(section)).copied().collect(),
+        };
+        Group::new(&self.arena, &rules, crawl_delay)
     }
 
     /// The sitemaps that the file names, for all crawlers, as written and in file order.
@@ -198,7 +213,10 @@ impl Robots {
         let value = record.value;
         let Some(pattern) = Pattern::read(value) else { return };
         let allow = matches!(record.key, Key::Allow);
-        let text = self.keep(&String::from_utf8_lossy(record.content));
+        let text = match std::str::from_utf8(record.content) {
+            Ok(text) => self.keep(text),
+            Err(_) => self.keep(&String::from_utf8_lossy(record.content)),
+        };
         let origin = Origin { allow, text, line: record.line };
 
         // The value ends the line, so a pattern that was in form already is a part of the text.
@@ -211,9 +229,10 @@ impl Robots {
             self.add_rule(&plain, None, origin);
         }
         // Google: who allows a directory's index page allows the directory.
-        let directory = value.iter().rposition(|&byte| byte == b'/').map(|slash| slash + 1);
-        if let Some(end) = directory.filter(|&end| allow && value[end..].starts_with(b"index.htm"))
-        {
+        let may_be_index = allow && INDEX_PAGE.is_within(pattern.set);
+        let directory =
+            if may_be_index { memrchr(b'/', value).map(|slash| slash + 1) } else { None };
+        if let Some(end) = directory.filter(|&end| value[end..].starts_with(b"index.htm")) {
             let value = [&value[..end], b"$"].concat();
             if let Some(pattern) = Pattern::read(&value) {
                 self.add_rule(&pattern, None, origin);
@@ -227,7 +246,7 @@ impl Robots {
             self.keep(&String::from_utf8_lossy(&pattern.bytes)).start
         });
         self.rules.push(Rule {
-            bytes: ByteSet::of(&pattern.bytes),
+            bytes: pattern.set,
             text_start: origin.text.start,
             text_len: short(origin.text.len as usize),
             pattern_start,

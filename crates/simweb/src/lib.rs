@@ -24,6 +24,7 @@ mod page;
 mod path;
 mod robots_txt;
 
+pub mod crowd;
 pub mod fixture;
 
 pub mod clock;
@@ -41,6 +42,7 @@ mod plain;
 pub mod truth;
 
 pub use clock::SimClock;
+pub use crowd::Crowd;
 pub use faults::{FaultKind, Faults};
 pub use fetcher::{Limits, SimFetcher};
 pub use fixture::Fixture;

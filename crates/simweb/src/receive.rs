@@ -71,6 +71,7 @@ pub(crate) fn respond(
         status: plan.status,
         headers: headers(&head),
         wire,
+        rest: None,
         head_bytes,
         body,
         truncated,

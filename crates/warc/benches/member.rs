@@ -77,6 +77,7 @@ fn visits(criterion: &mut Criterion) {
             Accept: */*\r\nAccept-Encoding: gzip\r\n\r\n",
         response_head: HEAD,
         response_body: &[&page],
+        response_rest: None,
         earlier: None,
         truncated: None,
         payload_type: Some("text/html"),

@@ -96,6 +96,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             request: request.as_bytes(),
             response_head: &case.head,
             response_body: &case.body.chunks(1000).collect::<Vec<_>>(),
+            response_rest: None,
             earlier,
             truncated: case.truncated,
             payload_type: Some("text/html"),

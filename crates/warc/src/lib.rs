@@ -47,7 +47,7 @@ pub use id::RecordId;
 pub use member::{Compressor, Level, MemberRange};
 pub use payload::TransferCoded;
 pub use reader::{Extent, Framing, HEADER_BYTES_MAX, Header, Reader};
-pub use record::{Capture, Earlier, Record, RecordBuilder, Revisit, Truncated};
+pub use record::{Capture, Earlier, Record, RecordBuilder, Rest, Revisit, Truncated};
 pub use surt::surt;
 pub use tail::{Tail, Torn, last_complete};
 pub use visit::{Visit, VisitIds, VisitMembers};

@@ -3,13 +3,14 @@
 //! As one gzip member. Up to [`WHOLE_BYTES_MAX`] the record is laid out in a buffer that is used
 //! again and again and compressed in one call of libdeflate, which is twice as fast as a stream
 //! and packs better; almost every record is that small. A longer one is streamed piece by piece,
-//! so that a thread that once saw a film does not keep its size in memory. A body that is packed
-//! already is not packed again (`packed`).
+//! so that a thread that once saw a film does not keep its size in memory; one that was never in
+//! memory as a whole is streamed from where it lies to where it goes. A body that is packed already
+//! is not packed again (`packed`).
 //!
 //! Always: the same record at the same level gives the same bytes (no time, no name in the gzip
 //! header).
 
-use std::io::Write as _;
+use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
 use libdeflater::CompressionLvl;
@@ -95,6 +96,31 @@ impl Compressor {
         MemberRange { start, len: out.len() - start }
     }
 
+    /// Writes the record to `out` as one member, with the rest of its block; how long that is.
+    pub(crate) fn write_member(
+        &mut self,
+        record: &Record<'_>,
+        out: &mut dyn Write,
+    ) -> io::Result<usize> {
+        let Some(rest) = record.rest else {
+            let mut member = Vec::new();
+            let range = self.member(record, &mut member);
+            out.write_all(&member)?;
+            return Ok(range.len);
+        };
+        let ([header, head], body, trailer) = record.around_body();
+        // The start tells what the rest is like.
+        let level = if is_packed(body) { 0 } else { self.level.for_streams() };
+        let counted = Counted { out, bytes: 0 };
+        let mut encoder = GzEncoder::new(counted, flate2::Compression::new(level));
+        for piece in [header, head].iter().chain(body) {
+            encoder.write_all(piece)?;
+        }
+        rest.read(&mut |piece| encoder.write_all(piece))?;
+        encoder.write_all(trailer)?;
+        Ok(encoder.finish()?.bytes)
+    }
+
     fn whole_member(&mut self, record: &Record<'_>, size: usize, out: &mut Vec<u8>) -> bool {
         self.plain.clear();
         self.plain.reserve(size);
@@ -115,6 +141,24 @@ impl Compressor {
 impl std::fmt::Debug for Compressor {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Compressor").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+/// Counts what passes.
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    bytes: usize,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

@@ -11,8 +11,11 @@
 //! The same rule serves an answer without a head, with a blank line inside it or cut off within
 //! it: where readers would not agree on where the payload starts, we claim no digest of it.
 
+use std::io;
+
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::http::{Dechunker, HttpHead, TransferCoding, head_len};
+use crate::record::Rest;
 
 /// What WARC-Payload-Digest says of a response whose body is stored with a transfer coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,13 +40,15 @@ pub(crate) struct MessageDigests {
 }
 
 impl MessageDigests {
-    /// One pass over the block. `head_claimed` is the length of its head, as the fetcher saw it.
+    /// One pass over the block, of which all but `rest` is in memory. `head_claimed` is the length
+    /// of its head, as the fetcher saw it.
     pub(crate) fn new(
         block: &[&[u8]],
+        rest: Option<&dyn Rest>,
         head_claimed: usize,
         algorithm: Algorithm,
         transfer_coded: TransferCoded,
-    ) -> Self {
+    ) -> io::Result<Self> {
         // Where readers will find the payload; the claim decides only whether all agree.
         let head_found = head_len(block);
         let head = block.first().copied().unwrap_or_default();
@@ -64,7 +69,7 @@ impl MessageDigests {
         let decodes = choice == TransferCoded::Decoded && coding == TransferCoding::Chunked;
         let mut dechunker = decodes.then(Dechunker::default);
         let mut head_left = head_found;
-        for slice in block {
+        let mut digest = |slice: &[u8]| {
             whole.update(slice);
             let body = &slice[head_left.min(slice.len())..];
             head_left -= slice.len() - body.len();
@@ -72,6 +77,13 @@ impl MessageDigests {
             if let Some(dechunker) = &mut dechunker {
                 dechunker.push(body, |bytes| decoded.update(bytes));
             }
+        };
+        block.iter().for_each(|slice| digest(slice));
+        if let Some(rest) = rest {
+            rest.read(&mut |piece| {
+                digest(piece);
+                Ok(())
+            })?;
         }
         let stored = stored.finish();
         let payload = match choice {
@@ -81,6 +93,6 @@ impl MessageDigests {
             }
             TransferCoded::Omit => None,
         };
-        Self { block: whole.finish(), payload, stored, http_head }
+        Ok(Self { block: whole.finish(), payload, stored, http_head })
     }
 }

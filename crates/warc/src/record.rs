@@ -1,6 +1,7 @@
 //! What does a record say about a visit?
 //!
 //! A record is header lines and a block; the block is given as slices that are never joined here.
+//! What of a large one is not in memory comes behind them, from whoever has it ([`Rest`]).
 //! Each kind of record has its constructor, [`RecordBuilder`] adds what is optional, and
 //! [`RecordBuilder::build`] digests the block once and closes the header.
 //!
@@ -10,6 +11,7 @@
 //! records.
 
 use std::net::IpAddr;
+use std::{fmt, io};
 
 use crate::fields::{WarcFields, escape_uri, push_header};
 use crate::payload::MessageDigests;
@@ -72,11 +74,25 @@ pub enum Truncated {
     Unspecified,
 }
 
+/// The end of a block that is too large to be held in memory.
+pub trait Rest: fmt::Debug {
+    /// How much there is.
+    fn bytes(&self) -> u64;
+
+    /// Gives all of it, piece by piece, in order. It is asked twice: once for the digests, once for
+    /// the bytes.
+    ///
+    /// # Errors
+    /// When it cannot be read, or whoever is given a piece says so.
+    fn read(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()>;
+}
+
 /// A record, ready to be written.
 #[derive(Debug, Clone)]
 pub struct Record<'a> {
     header: Vec<u8>,
     block: Vec<&'a [u8]>,
+    pub(crate) rest: Option<&'a dyn Rest>,
     index_digest: Option<Digest>,
     http_head: Option<HttpHead>,
 }
@@ -178,13 +194,13 @@ impl<'a> Record<'a> {
         self.http_head
     }
 
-    /// Size when written plainly, in bytes.
+    /// Size when written plainly, in bytes, without a rest.
     #[must_use]
     pub fn size(&self) -> usize {
         self.pieces().map(<[u8]>::len).sum()
     }
 
-    /// Header, block and end, in order.
+    /// Header, block and end, in order; a rest would come before the end.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let block = self.block.iter().copied();
         std::iter::once(self.header.as_slice()).chain(block).chain(std::iter::once(TRAILER))
@@ -222,6 +238,7 @@ pub struct RecordBuilder<'a> {
     header: Vec<u8>,
     content_type: &'static str,
     block: Vec<&'a [u8]>,
+    rest: Option<&'a dyn Rest>,
     payload: Payload,
     algorithm: Algorithm,
     transfer_coded: TransferCoded,
@@ -237,6 +254,7 @@ impl<'a> RecordBuilder<'a> {
             header,
             content_type,
             block: Vec::new(),
+            rest: None,
             payload: Payload::None,
             algorithm: Algorithm::default(),
             transfer_coded: TransferCoded::default(),
@@ -277,6 +295,13 @@ impl<'a> RecordBuilder<'a> {
     fn block(mut self, block: &[&'a [u8]], payload: Payload) -> Self {
         self.block.extend_from_slice(block);
         self.payload = payload;
+        self
+    }
+
+    /// What comes behind the slices of the block.
+    #[must_use]
+    pub fn rest(mut self, rest: Option<&'a dyn Rest>) -> Self {
+        self.rest = rest;
         self
     }
 
@@ -330,19 +355,22 @@ impl<'a> RecordBuilder<'a> {
     /// Digests the block and closes the header.
     ///
     /// # Errors
-    /// [`Error::UnsafeValue`] if a value was given that would not stay on its header line.
+    /// [`Error::UnsafeValue`] if a value was given that would not stay on its header line;
+    /// [`Error::Io`] if the rest of the block cannot be read.
     pub fn build(mut self) -> Result<Record<'a>, Error> {
         if let Some(refused) = self.refused.take() {
             return Err(refused);
         }
         let message = match self.payload {
             Payload::After(head) => {
-                Some(MessageDigests::new(&self.block, head, self.algorithm, self.transfer_coded))
+                let (algorithm, choice) = (self.algorithm, self.transfer_coded);
+                Some(MessageDigests::new(&self.block, self.rest, head, algorithm, choice)?)
             }
             Payload::Elsewhere(digest) => {
                 let head = self.block.iter().map(|slice| slice.len()).sum();
                 let choice = TransferCoded::Omit;
-                let mut message = MessageDigests::new(&self.block, head, self.algorithm, choice);
+                let mut message =
+                    MessageDigests::new(&self.block, None, head, self.algorithm, choice)?;
                 message.payload = Some(digest);
                 Some(message)
             }
@@ -355,13 +383,15 @@ impl<'a> RecordBuilder<'a> {
         if let Some(payload) = message.as_ref().and_then(|message| message.payload) {
             push_header(header, "WARC-Payload-Digest", &payload.to_string())?;
         }
-        let length: usize = self.block.iter().map(|slice| slice.len()).sum();
+        let length: u64 = self.block.iter().map(|slice| slice.len() as u64).sum();
+        let length = length + self.rest.map_or(0, Rest::bytes);
         push_header(header, "Content-Type", self.content_type)?;
         push_header(header, "Content-Length", &length.to_string())?;
         header.extend_from_slice(b"\r\n");
         Ok(Record {
             header: self.header,
             block: self.block,
+            rest: self.rest,
             index_digest: message.as_ref().map(|message| message.payload.unwrap_or(message.stored)),
             http_head: message.and_then(|message| message.http_head),
         })

@@ -39,6 +39,7 @@ pub(crate) fn gzip_file() -> (Vec<u8>, Vec<usize>) {
         request: b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
         response_head: b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n",
         response_body: &[BODY],
+        response_rest: None,
         earlier: None,
         truncated: None,
         payload_type: Some("text/html"),

@@ -7,10 +7,12 @@
 //! Where the payload is one that an earlier visit to the same URL has brought, a revisit record
 //! stands in the response's place: its head, and where the payload is.
 
+use std::io::Write;
+
 use crate::cdxj::REVISIT_MIME;
 use crate::{
     Algorithm, Capture, Compressor, Digest, Earlier, Error, HttpHead, MemberRange, Record,
-    RecordId, Revisit, TransferCoded, Truncated, WarcFields,
+    RecordId, Rest, Revisit, TransferCoded, Truncated, WarcFields,
 };
 
 /// All that is kept of one visit.
@@ -23,6 +25,8 @@ pub struct Visit<'a> {
     /// See [`Record::response`].
     pub response_head: &'a [u8],
     pub response_body: &'a [&'a [u8]],
+    /// What of a large body is not in memory; only [`Compressor::write_visit`] can write it.
+    pub response_rest: Option<&'a dyn Rest>,
     /// The payload that we have of this URL; only a whole answer with a payload of its own, or a
     /// 304, may be given one.
     pub earlier: Option<Earlier>,
@@ -86,6 +90,59 @@ impl Compressor {
     /// # Errors
     /// [`Error::UnsafeValue`]; `out` is then as it was.
     pub fn visit(&mut self, visit: &Visit<'_>, out: &mut Vec<u8>) -> Result<VisitMembers, Error> {
+        debug_assert!(visit.response_rest.is_none(), "a rest is streamed");
+        let records = Records::of(visit)?;
+        Ok(VisitMembers {
+            request: self.member(&records.request, out),
+            response: self.member(&records.response, out),
+            metadata: records.metadata.map(|record| self.member(&record, out)),
+            revisit: records.revisit,
+            digest: records.digest,
+            head: records.response.into_http_head(),
+        })
+    }
+
+    /// The same for an answer of any size: no part of it is held in memory that was not there before.
+    /// Ranges count from the first byte that is written.
+    ///
+    /// # Errors
+    /// [`Error::UnsafeValue`]; [`Error::Io`] if the rest cannot be read or `out` not be written. What
+    /// was written then is of no use.
+    pub fn write_visit(
+        &mut self,
+        visit: &Visit<'_>,
+        out: &mut dyn Write,
+    ) -> Result<VisitMembers, Error> {
+        let records = Records::of(visit)?;
+        let mut at = 0;
+        let mut write = |record: &Record<'_>| -> Result<MemberRange, Error> {
+            let start = at;
+            let len = self.write_member(record, out)?;
+            at += len;
+            Ok(MemberRange { start, len })
+        };
+        Ok(VisitMembers {
+            request: write(&records.request)?,
+            response: write(&records.response)?,
+            metadata: records.metadata.map(|record| write(&record)).transpose()?,
+            revisit: records.revisit,
+            digest: records.digest,
+            head: records.response.into_http_head(),
+        })
+    }
+}
+
+/// The records of a visit, digested.
+struct Records<'a> {
+    request: Record<'a>,
+    response: Record<'a>,
+    metadata: Option<Record<'a>>,
+    revisit: Option<Revisit>,
+    digest: Digest,
+}
+
+impl<'a> Records<'a> {
+    fn of(visit: &Visit<'a>) -> Result<Self, Error> {
         let Visit { capture, ids, .. } = visit;
         let request = Record::request(capture, ids.request, visit.request, &[])
             .concurrent_to(ids.response)
@@ -111,14 +168,7 @@ impl Compressor {
             }
             None => None,
         };
-        Ok(VisitMembers {
-            request: self.member(&request, out),
-            response: self.member(&response, out),
-            metadata: metadata.map(|record| self.member(&record, out)),
-            revisit,
-            digest,
-            head: response.into_http_head(),
-        })
+        Ok(Self { request, response, metadata, revisit, digest })
     }
 }
 
@@ -127,7 +177,8 @@ fn response<'a>(visit: &Visit<'a>) -> crate::RecordBuilder<'a> {
     let mut record = Record::response(capture, ids.response, response_head, response_body)
         .concurrent_to(ids.request)
         .algorithm(visit.algorithm)
-        .transfer_coded(visit.transfer_coded);
+        .transfer_coded(visit.transfer_coded)
+        .rest(visit.response_rest);
     if let Some(why) = visit.truncated {
         record = record.truncated(why);
     }
@@ -151,6 +202,7 @@ mod tests {
             request: b"GET / HTTP/1.1\r\n\r\n",
             response_head: b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n",
             response_body: body,
+            response_rest: None,
             earlier: None,
             truncated: Some(Truncated::Length),
             payload_type: None,
@@ -224,6 +276,75 @@ mod tests {
             assert_eq!(members.mime(), Some("warc/revisit"));
             assert!(file.len() > start);
         }
+    }
+
+    /// The end of a body, in a place that may break.
+    #[derive(Debug)]
+    struct Elsewhere {
+        bytes: Vec<u8>,
+        breaks: bool,
+    }
+
+    impl Rest for Elsewhere {
+        fn bytes(&self) -> u64 {
+            self.bytes.len() as u64
+        }
+
+        fn read(&self, each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+            for piece in self.bytes.chunks(1000) {
+                each(piece)?;
+            }
+            if self.breaks { Err(std::io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn a_body_that_goes_on_elsewhere_makes_the_same_records() {
+        let metadata = WarcFields::new();
+        let mut compressor = Compressor::new(Level::DEFAULT);
+        let text = b"wolf spider ".repeat(2_000);
+        let noise: Vec<u8> = (0..30_000_u32).map(|n| (n.wrapping_mul(n) >> 5) as u8).collect();
+        for body in [text, noise] {
+            let whole_body = [&body[..]];
+            let mut whole = Vec::new();
+            let expected = compressor.visit(&visit(&metadata, &whole_body), &mut whole).unwrap();
+            let (start, rest) = body.split_at(5_000);
+            let rest = Elsewhere { bytes: rest.to_vec(), breaks: false };
+            let start = [start];
+            let split = Visit { response_rest: Some(&rest), ..visit(&metadata, &start) };
+            let mut parts = Vec::new();
+            let members = compressor.write_visit(&split, &mut parts).unwrap();
+            assert_eq!((members.digest, &members.head), (expected.digest, &expected.head));
+            let all = |file: &[u8], ranges: [MemberRange; 3]| {
+                ranges.map(|range| {
+                    crate::testing::inflate(&file[range.start..range.start + range.len])
+                })
+            };
+            let ranges = |members: &VisitMembers| {
+                [members.request, members.response, members.metadata.unwrap()]
+            };
+            assert_eq!(all(&parts, ranges(&members)), all(&whole, ranges(&expected)));
+            let last = members.metadata.unwrap();
+            assert_eq!(last.start + last.len, parts.len());
+        }
+    }
+
+    #[test]
+    fn a_large_payload_that_is_there_already_is_pointed_at_and_a_broken_one_is_an_error() {
+        let metadata = WarcFields::new();
+        let mut compressor = Compressor::new(Level::DEFAULT);
+        let mut rest = Elsewhere { bytes: vec![b'x'; 9_000], breaks: false };
+        let large = Visit { response_rest: Some(&rest), ..visit(&metadata, &[b"start"]) };
+        let mut file = Vec::new();
+        let members = compressor.write_visit(&large, &mut file).unwrap();
+        let id = large.ids.response;
+        let earlier = Some(Earlier { id, date: large.capture.date, digest: members.digest });
+        let again = Visit { earlier, truncated: None, ids: VisitIds::derive(10), ..large };
+        let members = compressor.write_visit(&again, &mut file).unwrap();
+        assert_eq!(members.revisit, Some(Revisit::SameDigest));
+        rest.breaks = true;
+        let broken = Visit { response_rest: Some(&rest), ..visit(&metadata, &[b"start"]) };
+        assert!(matches!(compressor.write_visit(&broken, &mut file), Err(Error::Io(_))));
     }
 
     #[test]

@@ -369,7 +369,8 @@ impl Owner {
                 self.robots_step(now, errand, step, &mut visit);
             }
             Done::NoRules { origin } => {
-                let expired = RobotsMark::Known { until: Timestamp::ZERO, crawl_delay: None };
+                let zero = Timestamp::ZERO;
+                let expired = RobotsMark::Known { until: zero, renew_at: zero, crawl_delay: None };
                 self.frontier.robots_known(now, &origin, expired);
                 fate = stays(&lease);
             }

@@ -48,6 +48,7 @@ pub fn judge(exchange: &Exchange, url: &CrawlUrl, canon: &Canon, conditional: bo
         (Ended::Broken(fault), _) => return broken(fault.clone()),
         (Ended::Refused(refusal), _) => return Outcome::Refused(refusal.clone()),
         (Ended::Answered, None) => return broken(Fault::BadHttp("no answer".into())),
+        (Ended::NoTurn, _) => return broken(Fault::Ours("it had no turn".into())),
     };
     let answer = answer(response, exchange);
     match response.status {
@@ -105,7 +106,7 @@ fn answer(response: &Response, exchange: &Exchange) -> Answer {
     Answer {
         status: response.status,
         content_type: response.header("content-type").map(media_type),
-        body_bytes: (response.wire.len() - response.head_bytes) as u64,
+        body_bytes: response.body_wire_bytes(),
         took_ms: u32::try_from(took).unwrap_or(u32::MAX),
         validators: Validators { etag: text("etag"), last_modified: text("last-modified") },
         truncated: response.truncated,
@@ -162,6 +163,7 @@ mod tests {
             status,
             headers: headers.iter().map(|(n, v)| ((*n).into(), v.as_bytes().into())).collect(),
             wire: bytes::Bytes::from_static(b"HTTP/1.1 200 OK\r\n\r\nbody"),
+            rest: None,
             head_bytes: 19,
             body: bytes::Bytes::from_static(b"body"),
             truncated: None,

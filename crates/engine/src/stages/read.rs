@@ -4,9 +4,10 @@
 //! runs on the pool, from bytes to bytes, and asks nobody.
 
 use std::cell::RefCell;
+use std::io::{self, BufWriter, Write};
 
 use page::Document;
-use ports::{Exchange, Response};
+use ports::{Blob, Draft, Exchange, Response, Rest, Stored, Unwritten};
 use types::outcome::Truncated;
 use types::{CrawlUrl, Discovery, Outcome, Record, Timestamp, VisitId};
 use warc::{
@@ -21,7 +22,7 @@ use crate::stages::follow::{self, Followed};
 #[derive(Debug)]
 pub struct Packed {
     /// Whole gzip members: request, response, metadata.
-    pub bytes: Vec<u8>,
+    pub bytes: Blob,
     /// Where the response lies in them.
     pub response: std::ops::Range<usize>,
     pub digest: Option<[u8; 20]>,
@@ -181,14 +182,72 @@ impl Bench {
     fn pack(&mut self, visit: &warc::Visit<'_>) -> Result<Packed, warc::Error> {
         self.room.clear();
         let members = self.compressor.visit(visit, &mut self.room)?;
-        let packed = Packed {
-            bytes: self.room.as_slice().to_vec(),
+        let bytes = self.room.as_slice().to_vec().into();
+        self.room.shrink_to(ROOM_BYTES_MAX);
+        Ok(Packed::of(&members, bytes))
+    }
+
+    /// The same where most of the answer is on the disk: that is where its records go, too.
+    fn pack_large(&mut self, visit: &warc::Visit<'_>, rest: &Rest) -> Result<Packed, warc::Error> {
+        let elsewhere = Elsewhere(&*rest.stored);
+        let visit = warc::Visit { response_rest: Some(&elsewhere), ..*visit };
+        let mut out = BufWriter::with_capacity(WRITE_BYTES, Out(rest.spool.begin()?));
+        let members = self.compressor.write_visit(&visit, &mut out)?;
+        let Out(draft) = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(Packed::of(&members, Blob::Stored(draft.finish())))
+    }
+}
+
+impl Packed {
+    fn of(members: &warc::VisitMembers, bytes: Blob) -> Self {
+        Self {
+            bytes,
             response: members.response.start..members.response.start + members.response.len,
             digest: members.digest.as_bytes().try_into().ok(),
             mime: members.mime().map(Into::into),
-        };
-        self.room.shrink_to(ROOM_BYTES_MAX);
-        Ok(packed)
+        }
+    }
+
+    /// Of an answer that could not be written down. Whoever appends it hears why.
+    fn failed(why: &io::Error) -> Self {
+        let bytes = Blob::Stored(Unwritten::because(why));
+        Self { bytes, response: 0..0, digest: None, mime: None }
+    }
+
+    /// Whether it takes no memory.
+    pub fn is_stored(&self) -> bool {
+        matches!(self.bytes, Blob::Stored(_))
+    }
+}
+
+/// Bytes that are written to the disk at once.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// The end of a large answer, for its record.
+#[derive(Debug)]
+struct Elsewhere<'a>(&'a dyn Stored);
+
+impl warc::Rest for Elsewhere<'_> {
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn read(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        ports::spool::read(self.0, each)
+    }
+}
+
+/// A draft as a writer.
+struct Out(Box<dyn Draft>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.append(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -214,6 +273,7 @@ fn pack(
         request: &exchange.request,
         response_head: head,
         response_body: &[body],
+        response_rest: None,
         earlier: visited.earlier,
         truncated: response.truncated.map(truncated),
         payload_type: None,
@@ -226,14 +286,21 @@ fn pack(
         if bench.as_ref().is_none_or(|bench| bench.level != level) {
             *bench = Some(Bench::new(level));
         }
-        bench.as_mut().expect("set above").pack(&visit)
+        let bench = bench.as_mut().expect("set above");
+        match &response.rest {
+            Some(rest) => bench.pack_large(&visit, rest),
+            None => bench.pack(&visit),
+        }
     });
-    // Only a value that could forge a header is refused, and canonical URLs hold none.
-    packed
-        .inspect_err(|error| {
+    match packed {
+        Ok(packed) => Some(packed),
+        Err(warc::Error::Io(error)) => Some(Packed::failed(&error)),
+        // Only a value that could forge a header is refused, and canonical URLs hold none.
+        Err(error) => {
             tracing::error!(url = %visited.url, %error, "visit could not be archived");
-        })
-        .ok()
+            None
+        }
+    }
 }
 
 fn warc_date(at: Timestamp) -> WarcDate {

@@ -12,7 +12,7 @@ use ports::shard_store::{
     Arrival, CommitBatch, Committed, LetterBody, Onward, RobotsFound, SeenFacts, Tally, UrlChange,
     VisitCommit, VisitLine,
 };
-use ports::{Archive, PortResult, RobotsEntry, ShardStore, Sink};
+use ports::{Archive, Blob, PortResult, RobotsEntry, ShardStore, Sink};
 use types::{
     HostKey, HostRule, HostState, Origin, ShardId, Site, SiteState, Timestamp, VisitId, WarcRef,
 };
@@ -189,7 +189,7 @@ fn archive(books: &mut Books, group: &mut Group) -> PortResult<()> {
     if blobs.is_empty() {
         return Ok(());
     }
-    let groups: Vec<&[Vec<u8>]> = blobs.iter().map(<[_; 1]>::as_slice).collect();
+    let groups: Vec<&[Blob]> = blobs.iter().map(<[_; 1]>::as_slice).collect();
     let mut places = archive.append(&groups, group.at)?.into_iter();
     if group.durable {
         archive.sync()?;

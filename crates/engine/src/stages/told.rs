@@ -130,6 +130,7 @@ fn response(heard: &Heard) -> Response {
         status: heard.status,
         headers: heard.headers.clone(),
         wire: Bytes::new(),
+        rest: None,
         head_bytes: 0,
         body: heard.body.clone(),
         truncated: heard.truncated,

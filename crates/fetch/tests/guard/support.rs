@@ -54,6 +54,7 @@ pub(crate) fn options(allow: &[&str]) -> FetcherOptions {
         who: lycosa_fetch::Introduction { user_agent: "lycosa-test".to_owned(), from: None },
         sheets: types::ByHost::default(),
         proxies: None,
+        spool: Arc::new(ports::MemorySpool),
         robots_bytes_max: ByteSize::kib(500),
         clock: Arc::new(StillClock),
     }

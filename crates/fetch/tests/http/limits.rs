@@ -358,17 +358,6 @@ async fn memory_is_waited_for_before_anything_is_sent_and_given_back_with_the_ex
 }
 
 #[tokio::test]
-async fn a_body_that_memory_cannot_hold_is_cut() {
-    let body = "x".repeat(1_000_000);
-    let server = Server::once(format!("HTTP/1.1 200 OK\r\n\r\n{body}")).await;
-    let fetcher = frugal(|fetch| fetch.memory_max = ByteSize::kib(256));
-    let exchange = server.visit(&fetcher, "/").await;
-    assert_eq!(answer(&exchange).truncated, Some(Truncated::Length));
-    assert!(answer(&exchange).wire.len() <= 256 << 10);
-    assert!(answer(&exchange).wire.len() > 100 << 10);
-}
-
-#[tokio::test]
 async fn bodies_that_wait_for_each_others_memory_all_come_to_an_end() {
     let body = "x".repeat(200_000);
     let server =

@@ -4,6 +4,7 @@
 
 mod hostile;
 mod http2;
+mod large;
 mod limits;
 mod proxy;
 mod reuse;

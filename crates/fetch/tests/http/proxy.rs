@@ -46,6 +46,7 @@ impl Client {
             who: Introduction { user_agent: "lycosa-test".to_owned(), from: None },
             sheets: ByHost::default(),
             proxies: Some(Arc::clone(&proxies)),
+            spool: Arc::new(ports::MemorySpool),
             robots_bytes_max: ByteSize::kib(500),
             clock: clock.clone(),
         });

@@ -45,6 +45,7 @@ pub(crate) fn fetcher_with(network: NetworkSettings, fetch: FetchSettings) -> Ht
         who: lycosa_fetch::Introduction { user_agent: "lycosa-test".to_owned(), from: None },
         sheets: types::ByHost::default(),
         proxies: None,
+        spool: Arc::new(ports::MemorySpool),
         robots_bytes_max: ByteSize::kib(500),
         guard,
         clock: RealClock::new(),

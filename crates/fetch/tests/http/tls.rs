@@ -281,6 +281,7 @@ fn a_file_without_certificates_is_an_error_that_names_it() {
             who: lycosa_fetch::Introduction { user_agent: "x".to_owned(), from: None },
             sheets: types::ByHost::default(),
             proxies: None,
+            spool: Arc::new(ports::MemorySpool),
             robots_bytes_max: types::ByteSize::kib(500),
             guard,
             clock: RealClock::new(),

@@ -5,11 +5,12 @@
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use engine::SteadyClock;
-use ports::{Clock as _, Ended, Exchange, Fetcher as _, Purpose, Request, Resolution};
+use ports::{Clock as _, Ended, Exchange, Fetcher as _, MemorySpool, Purpose, Request, Resolution};
 use robots::{Access, Group, Reply, Robots};
 use serde::Serialize;
 use types::{Base, Canon, CrawlUrl, Timestamp, Validators};
@@ -50,7 +51,7 @@ struct Fetched {
     tls: Option<&'static str>,
     first_byte_ms: Option<u128>,
     total_ms: u128,
-    wire_bytes: usize,
+    wire_bytes: u64,
     body_bytes: usize,
     truncated: Option<&'static str>,
 }
@@ -59,7 +60,7 @@ async fn fetch(args: &FetchArgs, settings: &Settings) -> Outcome {
     telemetry::start(Loudness { quiet: false, verbose: 0 }, None, &Stderr::default())?;
     let url = Canon::new(&settings.url).parse(&args.url).map_err(Fail::usage)?;
     let clock = SteadyClock::start(Timestamp::ZERO);
-    let net = wiring::net(settings, clock)?;
+    let net = wiring::net(settings, clock, Arc::new(MemorySpool))?;
     preflight(std::slice::from_ref(&url), net.resolver.clone(), settings).await.verdict()?;
     let visitor = Visitor { net, clock, settings };
 
@@ -99,6 +100,7 @@ fn tell(
         (Ended::Broken(fault), _) => return Err(Fail::failure(format!("{url}: {fault}"))),
         (Ended::Refused(refusal), _) => return Err(Fail::failure(format!("{url}: {refusal}"))),
         (Ended::Answered, None) => return Err(Fail::failure(format!("{url}: no answer"))),
+        (Ended::NoTurn, _) => return Err(Fail::failure(format!("{url}: no turn on the line"))),
     };
     let sent = exchange.times.sent.unwrap_or(exchange.times.started);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -113,7 +115,7 @@ fn tell(
         tls: exchange.tls,
         first_byte_ms: exchange.times.first_byte.map(|at| at.since(sent).as_millis()),
         total_ms: exchange.times.ended.since(sent).as_millis(),
-        wire_bytes: response.wire.len(),
+        wire_bytes: response.head_bytes as u64 + response.body_wire_bytes(),
         body_bytes: response.body.len(),
         truncated: response.truncated.map(types::outcome::Truncated::as_str),
     };

@@ -12,6 +12,7 @@ use engine::roles::crew::{Crew, CrewOptions};
 use engine::roles::ledger::Ledger;
 use engine::{Ending, Engine, EngineParts, Events, Pool, SteadyClock, Steering};
 use frontier::Scope;
+use ports::MemorySpool;
 use service::foreign::desk::{Desk, DeskOptions};
 use service::{LogLevels, ServeError, ServerOptions, Tls};
 use tokio::net::TcpListener;
@@ -125,7 +126,8 @@ fn open_crawl(held: &HeldDir, settings: &Settings, seeds: &[CrawlUrl]) -> Result
     let added = opened.seed(seeds, ports::Clock::now(&clock))?;
     let (lost, pages_before) = (opened.lost, opened.tally.get("pages"));
     tracing::info!(seeds = seeds.len(), added, lost, "frontier opened");
-    let net = wiring::net(settings, clock)?;
+    // Pages are fetched by workers, which have a spool of their own.
+    let net = wiring::net(settings, clock, Arc::new(MemorySpool))?;
     let mut options = wiring::engine_options(settings, &held.mark);
     // Reports come in groups, and a host waits for its own: they are committed as they come.
     options.commit_wait = Duration::ZERO;

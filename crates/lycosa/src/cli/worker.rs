@@ -10,6 +10,7 @@ use engine::roles::crew::Membership;
 use engine::roles::outpost::{self, Left, Link as _, Outpost, Wish};
 use engine::{Ctx, Events, Pool, RobotsBook, SteadyClock};
 use frontier::{Addresses, CrawlSettings, Scope, ScopeKind};
+use ports::Spool;
 use service::native::client::{Address, RemoteFrontier};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -157,7 +158,8 @@ impl Place {
         drop(ready);
         let folder = self.root.join(format!("{:016x}", membership.crawl_id));
         let depot = wiring::depot(&folder, &self.name, settings)?;
-        let ctx = Arc::new(ctx(settings, clock, &membership)?);
+        let spool = wiring::spool(&folder.join("spool"))?;
+        let ctx = Arc::new(ctx(settings, clock, &membership, spool)?);
         let outpost = Outpost { ctx, link, capacity: self.capacity, wish };
         Ok(outpost.run(depot, membership).await?)
     }
@@ -182,8 +184,13 @@ fn read(path: &Path) -> Result<Vec<u8>, Fail> {
 
 /// What visits find around them here. Scope, rules and pauses are the frontier's: every link that
 /// could be visited is handed on.
-fn ctx(settings: &Settings, clock: SteadyClock, membership: &Membership) -> Result<Ctx, Fail> {
-    let net = wiring::net(settings, clock)?;
+fn ctx(
+    settings: &Settings,
+    clock: SteadyClock,
+    membership: &Membership,
+    spool: Arc<dyn Spool>,
+) -> Result<Ctx, Fail> {
+    let net = wiring::net(settings, clock, spool)?;
     let everything =
         CrawlSettings { scope: ScopeKind::Any, max_depth: u16::MAX, ..settings.crawl.clone() };
     let options = wiring::outpost_options(settings, membership);

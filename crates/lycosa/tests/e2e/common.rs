@@ -107,6 +107,11 @@ impl Site {
         Self::start(Source::World(spec.clone()), 0, false)
     }
 
+    /// Honest hosts among hostile ones.
+    pub fn crowd(crowd: simweb::Crowd) -> Self {
+        Self::start(Source::Crowd(crowd), 0, false)
+    }
+
     /// The same world as it is served here, to ask for the truth.
     pub fn truth(&self, spec: &WorldSpec) -> World {
         let Ready { http, https, closed, .. } = self.ready;

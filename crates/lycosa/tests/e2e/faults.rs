@@ -60,9 +60,26 @@ struct Sweep {
 /// Crawls under way at a time, each with a web of its own.
 const AT_ONCE: usize = 8;
 
+/// How many large answers there are, and of how many bytes.
+const LARGE: usize = 4;
+const LARGE_BYTES: usize = 300_000;
+
 impl Sweep {
     fn new(engine: &'static str) -> Self {
-        let site = Site::world(&spec());
+        Self::of(Site::world(&spec()), engine)
+    }
+
+    /// A web whose answers are mostly too large for memory.
+    fn large() -> Self {
+        let mut web = String::from("--- a.test/\n");
+        (0..LARGE).for_each(|n| web += &format!("<a href=http://l{n}.test:PORT/x.zip>{n}</a>\n"));
+        for n in 0..LARGE {
+            web += &format!("--- l{n}.test/x.zip type=application/zip filler={LARGE_BYTES}\n");
+        }
+        Self::of(Site::fixture(&web), "fjall")
+    }
+
+    fn of(site: Site, engine: &'static str) -> Self {
         let library = library(site.path());
         Self { site, library, engine }
     }
@@ -73,8 +90,9 @@ impl Sweep {
         command.args(MANNERS.words()).args(self.site.flags()).args(&self.site.ready.seed_urls);
         // What was in flight when it died is tried again after ten seconds.
         command.args(["-s", "crawl.patience=15s", "-s", "archive.file_bytes_max=100KB"]);
-        // Often, so that it is met: the filter's file is written every few pages.
-        command.args(["-s", "store.checkpoint_urls=10"]);
+        // Often, so that it is met: the filter's file is written every few pages, and what is not
+        // HTML goes to the disk soon.
+        command.args(["-s", "store.checkpoint_urls=10", "-s", "fetch.held_bytes_max=16KiB"]);
         command.args(["-s", &format!("store.engine={}", self.engine)]);
         command
     }
@@ -93,10 +111,10 @@ impl Sweep {
         (Ran::from(output), calls.trim().parse().expect("a number"))
     }
 
-    /// One point: a crawl that meets the fault, and the same command afterwards.
-    fn point(&self, fault: Fault, at: u64) -> i32 {
+    /// One point: a crawl that meets the fault, and the same command afterwards. Its exit code, and
+    /// the name of its directory.
+    fn meet(&self, fault: Fault, at: u64) -> (i32, String) {
         let name = format!("crawl-{}-{at}", fault.errno + u32::from(fault.stays));
-        let before = self.site.journal().len();
         let (ran, _) = self.broken(&name, fault, at);
         let what = format!("{} at call {at}: exit code {}\n{}", fault.name, ran.code, ran.err);
         assert!(!ran.err.contains("panicked"), "{what}");
@@ -113,7 +131,13 @@ impl Sweep {
         }
         let again = Ran::from(self.command(&name).output().expect("it starts"));
         assert_eq!(again.code, 0, "{what}\nand afterwards: {}", again.err);
+        (ran.code, name)
+    }
 
+    /// A point of a crawl of the world.
+    fn point(&self, fault: Fault, at: u64) -> i32 {
+        let before = self.site.journal().len();
+        let (code, name) = self.meet(fault, at);
         let world = self.site.truth(&spec());
         let oracle = world.oracle(&self.site.ready.seed_urls, &Rules::default());
         let entries = self.site.journal().split_off(before);
@@ -122,7 +146,33 @@ impl Sweep {
         let dir = self.site.path().join(&name);
         Archive::read(&dir).holds(&oracle, &world);
         std::fs::remove_dir_all(&dir).expect("it can be removed");
-        ran.code
+        code
+    }
+
+    /// A point of a crawl of large answers.
+    fn large_point(&self, fault: Fault, at: u64) -> i32 {
+        let (code, name) = self.meet(fault, at);
+        let dir = self.site.path().join(&name);
+        let mut kept = 0;
+        for file in judge::files(&dir) {
+            let file = file.to_str().expect("its name is text");
+            self.site.run(&["warc", "check", file]).exits(0);
+            let listed = self.site.run(&["warc", "ls", file]).exits(0).out;
+            for n in 0..LARGE {
+                let url = format!("http://l{n}.test:{}/x.zip", self.site.ready.http);
+                let is_it = |line: &&str| line.contains(" response ") && line.ends_with(&url);
+                let found = listed.lines().filter(is_it).count();
+                kept += found;
+                if found > 0 {
+                    let mut get = lycosa(self.site.path());
+                    get.args(["warc", "get", "--payload", file, &url]);
+                    assert_eq!(get.output().expect("it starts").stdout.len(), LARGE_BYTES);
+                }
+            }
+        }
+        assert_eq!(kept, LARGE, "each is kept once, {} at call {at}", fault.name);
+        std::fs::remove_dir_all(&dir).expect("it can be removed");
+        code
     }
 }
 
@@ -137,8 +187,21 @@ fn a_disk_that_fails_at_any_call_of_rocksdb_costs_nothing_but_time() {
     sweep("rocksdb");
 }
 
+#[test]
+fn a_disk_that_fails_while_large_answers_lie_on_it_costs_nothing_but_time() {
+    all_points("large answers", Sweep::large, Sweep::large_point);
+}
+
 fn sweep(engine: &'static str) {
-    let (ran, calls) = Sweep::new(engine).broken("crawl-none", FAULTS[0], 0);
+    all_points(engine, || Sweep::new(engine), Sweep::point);
+}
+
+fn all_points(
+    what: &str,
+    new: impl Fn() -> Sweep + Sync,
+    point: impl Fn(&Sweep, Fault, u64) -> i32 + Sync,
+) {
+    let (ran, calls) = new().broken("crawl-none", FAULTS[0], 0);
     ran.exits(0);
     assert!(calls > 100, "only {calls} calls: the library does not see them");
     let points = number("LYCOSA_FAULTS", 40).min(calls * FAULTS.len() as u64);
@@ -148,7 +211,7 @@ fn sweep(engine: &'static str) {
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                let sweep = Sweep::new(engine);
+                let sweep = new();
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     if n >= points {
@@ -156,7 +219,7 @@ fn sweep(engine: &'static str) {
                     }
                     // Spread over all calls; the kinds take turns.
                     let fault = FAULTS[(n % FAULTS.len() as u64) as usize];
-                    let code = sweep.point(fault, 1 + n * calls / points);
+                    let code = point(&sweep, fault, 1 + n * calls / points);
                     let mut codes = codes.lock().expect("no panic while locked");
                     *codes.entry((fault.name, code)).or_insert(0) += 1;
                 }
@@ -164,5 +227,5 @@ fn sweep(engine: &'static str) {
         }
     });
     let codes = codes.into_inner().expect("no panic while locked");
-    println!("{engine}: {points} points of {calls} calls; exit codes: {codes:?}");
+    println!("{what}: {points} points of {calls} calls; exit codes: {codes:?}");
 }

@@ -207,3 +207,32 @@ fn a_worker_that_nobody_lets_in_says_why() {
     run(folder.path(), &["worker", "--frontier", &url, "-c", "0"]).exits(2);
     frontier.ends("the frontier");
 }
+
+#[test]
+fn a_worker_keeps_answers_that_are_too_large_for_memory() {
+    let large = 12 << 20;
+    let site = Site::fixture(&format!(
+        "--- a.test/
+         <a href=/large.zip>large</a>
+         --- a.test/large.zip type=application/zip filler={large}"
+    ));
+    let mut words = site.flags();
+    words.extend(MANNERS.words());
+    let fleet = Fleet { site: &site, words };
+    let (frontier, address) = fleet.frontier("127.0.0.1:0", &[site.url("a.test", "/")]);
+    let worker = fleet.worker("a", &address);
+    wait_until("all three are there", || {
+        fleet.status()["pages"].as_u64() == Some(2) && fleet.status()["in_flight"] == 0
+    });
+    worker.ends("the worker");
+    frontier.ends("the frontier");
+    let crawls = std::fs::read_dir(site.path().join("a")).expect("its folder");
+    let crawls: Vec<PathBuf> = crawls.map(|crawl| crawl.expect("it can be read").path()).collect();
+    let files: Vec<PathBuf> = crawls.iter().flat_map(|crawl| judge::files(crawl)).collect();
+    let archive = files[0].to_str().expect("its name is text");
+    site.run(&["warc", "check", archive]).exits(0).prints(": ok");
+    let url = site.url("a.test", "/large.zip");
+    let mut get = lycosa(site.path());
+    get.args(["warc", "get", "--payload", archive, &url]);
+    assert_eq!(get.output().expect("it starts").stdout.len(), large);
+}

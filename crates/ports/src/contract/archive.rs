@@ -4,6 +4,7 @@ use types::{Timestamp, WarcRef};
 
 use crate::archive::{Archive, ArchiveEnd};
 use crate::error::PortResult;
+use crate::spool::{Blob, MemorySpool, Spool as _};
 
 /// An archive's files, which can be opened again and again and looked into.
 pub trait ReopenArchive {
@@ -49,9 +50,17 @@ fn append<R: ReopenArchive>(
     archive: &mut R::Archive,
     visits: std::ops::Range<u64>,
 ) -> Vec<(u64, WarcRef)> {
-    let groups: Vec<Vec<Vec<u8>>> =
-        visits.clone().map(|n| vec![state.member(2 * n), state.member(2 * n + 1)]).collect();
-    let groups: Vec<&[Vec<u8>]> = groups.iter().map(Vec::as_slice).collect();
+    // One of the two lies elsewhere, as those of large answers do.
+    let stored = |member: Vec<u8>| {
+        let mut draft = MemorySpool.begin().unwrap();
+        draft.append(&member).unwrap();
+        Blob::Stored(draft.finish())
+    };
+    let groups: Vec<[Blob; 2]> = visits
+        .clone()
+        .map(|n| [state.member(2 * n).into(), stored(state.member(2 * n + 1))])
+        .collect();
+    let groups: Vec<&[Blob]> = groups.iter().map(<[_; 2]>::as_slice).collect();
     let places = archive.append(&groups, now()).unwrap();
     assert_eq!(places.len(), groups.len());
     let numbered = visits.zip(places).flat_map(|(n, places)| {

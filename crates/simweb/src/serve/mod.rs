@@ -34,6 +34,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::ServerClock;
+use crate::crowd::Crowd;
 use crate::fixture::Fixture;
 use crate::journal::Journal;
 use crate::spec::WorldSpec;
@@ -69,6 +70,7 @@ pub enum Source {
     /// Its ports are set to those that are served.
     World(WorldSpec),
     Fixture(Fixture),
+    Crowd(Crowd),
 }
 
 impl Default for Source {
@@ -164,6 +166,11 @@ pub async fn start(options: ServeOptions) -> io::Result<Running> {
             let fixture = fixture.with_ports(http, https, closed_port);
             let seeds = fixture.seeds();
             (Arc::new(fixture), seeds)
+        }
+        Source::Crowd(crowd) => {
+            let crowd = crowd.with_port(http);
+            let seeds = crowd.seeds();
+            (Arc::new(crowd), seeds)
         }
     };
     let authority = tls::Authority::new(Arc::clone(&web))?;
