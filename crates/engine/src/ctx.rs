@@ -30,6 +30,8 @@ pub struct EngineOptions {
     /// A server is believed so often in a row that a page has not changed; 0: for ever.
     pub not_modified_max: u32,
     pub page_limits: page::Limits,
+    /// Whether the text of pages is read, not only their links.
+    pub content: bool,
     pub archive: bool,
     pub archive_level: u8,
     /// Tells the records of this crawl from those of any other.

@@ -19,7 +19,7 @@ use types::{HostKey, Origin, ShardId, Task, Timestamp, VisitId};
 
 use crate::robots_book::RobotsSettings;
 use crate::roles::frontier::Revision;
-use crate::stages::store::{Books, Group, Kept, keep};
+use crate::stages::store::{Books, Group, Kept, keep, trim};
 
 /// Jobs that may wait. Most are an owner's (one of a kind); the rest are questions of visits.
 const JOBS_MAX: usize = 256;
@@ -89,19 +89,20 @@ struct Desk {
     /// Until they are closed.
     books: Option<Books>,
     robots: RobotsSettings,
-    letters: LettersKept,
+    kept_back: KeptBack,
     answers: mpsc::Sender<PortResult<Reply>>,
 }
 
 /// What a desk is made of.
-pub type DeskParts = (Books, RobotsSettings, LettersKept);
+pub type DeskParts = (Books, RobotsSettings, KeptBack);
 
-/// Whether letters are kept by their senders although they were delivered. One that was kept is
-/// deleted with the next, or sent again and known; see [`ports::ShardStore::letters`].
+/// Whether shards keep what nobody needs any more, because a copy is being made: letters that were
+/// delivered (one that was kept is deleted with the next, or sent again and known; see
+/// [`ports::ShardStore::letters`]), and lines of the log that every sink has.
 #[derive(Debug, Clone, Default)]
-pub struct LettersKept(Arc<AtomicBool>);
+pub struct KeptBack(Arc<AtomicBool>);
 
-impl LettersKept {
+impl KeptBack {
     /// Until what is returned is dropped.
     pub fn keep(&self) -> impl Drop + use<> {
         struct Kept(Arc<AtomicBool>);
@@ -114,7 +115,7 @@ impl LettersKept {
         Kept(Arc::clone(&self.0))
     }
 
-    fn are_kept(&self) -> bool {
+    fn is_on(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -129,12 +130,12 @@ impl KeeperHandle {
     /// A keeper with a thread of its own.
     pub fn spawn(
         shard: ShardId,
-        (books, robots, letters): DeskParts,
+        (books, robots, kept_back): DeskParts,
         shards: u16,
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
         let (answers, replies) = mpsc::channel(answers_max(shards));
         let (orders, mut inbox) = mpsc::channel(JOBS_MAX);
-        let mut desk = Desk { books: Some(books), robots, letters, answers };
+        let mut desk = Desk { books: Some(books), robots, kept_back, answers };
         let thread = std::thread::Builder::new()
             .name(format!("store-{shard}"))
             .spawn(move || {
@@ -151,11 +152,11 @@ impl KeeperHandle {
 
     /// A keeper that works where it is called; for virtual time.
     pub fn inline(
-        (books, robots, letters): DeskParts,
+        (books, robots, kept_back): DeskParts,
         shards: u16,
     ) -> (Self, mpsc::Receiver<PortResult<Reply>>) {
         let (answers, replies) = mpsc::channel(answers_max(shards));
-        let desk = Mutex::new(Desk { books: Some(books), robots, letters, answers });
+        let desk = Mutex::new(Desk { books: Some(books), robots, kept_back, answers });
         (Self(Arc::new(Way::Inline { desk })), replies)
     }
 
@@ -236,7 +237,13 @@ impl Desk {
                 store.grant(&grants)?;
                 Reply::Granted(grants.iter().map(|grant| grant.visit).collect())
             }
-            Job::Keep(group) => Reply::Kept(Box::new(keep(books, *group, &self.robots)?)),
+            Job::Keep(group) => {
+                let kept = keep(books, *group, &self.robots)?;
+                if !self.kept_back.is_on() {
+                    trim(books, &kept.committed.lines)?;
+                }
+                Reply::Kept(Box::new(kept))
+            }
             Job::Refill(wants) => Reply::Refilled(store.refill(&wants)?),
             Job::Wake { now, limit } => Reply::Woken(store.wake(now, limit)?),
             Job::Hosts { after, limit } => {
@@ -248,7 +255,7 @@ impl Desk {
                 Reply::Letters { to, letters: store.letters(to, after, limit)? }
             }
             Job::Delivered { to, upto } => {
-                if !self.letters.are_kept() {
+                if !self.kept_back.is_on() {
                     store.delivered(to, upto)?;
                 }
                 Reply::Delivered { to }

@@ -40,7 +40,7 @@ pub use clock::SteadyClock;
 pub use ctx::{Ctx, EngineOptions};
 pub use events::Events;
 pub use keeper::KeeperHandle;
-use keeper::LettersKept;
+use keeper::KeptBack;
 pub use limits::Limits;
 pub use pool::Pool;
 pub use robots_book::{RobotsBook, RobotsSettings};
@@ -324,7 +324,7 @@ impl Engine {
         let mut scope = parts.scope;
         opened.each_seed(|seed| scope.add_seed(seed))?;
         let limits = Limits::new(options.max_pages, opened.tally.get("pages"), options.max_bytes);
-        let letters = LettersKept::default();
+        let kept_back = KeptBack::default();
         let mut keepers = Vec::new();
         let mut replies = Vec::new();
         let mut archive_bytes = Vec::new();
@@ -334,7 +334,7 @@ impl Engine {
             limits.archived(bytes.max(books.store.tally().get(ARCHIVE_BYTES)));
             archive_bytes.push(bytes);
             let shard = ShardId(u16::try_from(n).expect("shards are counted in a u16"));
-            let desk = (books, options.robots.clone(), letters.clone());
+            let desk = (books, options.robots.clone(), kept_back.clone());
             let (keeper, answers) = if parts.threads {
                 KeeperHandle::spawn(shard, desk, options.shards)
             } else {
@@ -401,7 +401,7 @@ impl Engine {
         let (control_to, control) = mpsc::channel(8);
         let stays = parts.crew.is_some();
         let steering =
-            Steering { control: control_to, owners: notes.clone(), letters, ctx, limits };
+            Steering { control: control_to, owners: notes.clone(), kept_back, ctx, limits };
         Ok(Self { owners, notes, control, steering, stays })
     }
 

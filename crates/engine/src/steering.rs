@@ -11,7 +11,7 @@ use ports::shard_store::{Found, FoundSet, StoreCopy};
 use tokio::sync::{mpsc, oneshot};
 use types::{CrawlUrl, HostKey, HostRule, UrlRef};
 
-use crate::keeper::LettersKept;
+use crate::keeper::KeptBack;
 use crate::roles::frontier::{Note, Reviser, Revision};
 use crate::{Ctx, Ending, Limits};
 
@@ -20,7 +20,7 @@ use crate::{Ctx, Ending, Limits};
 pub struct Steering {
     pub(crate) control: mpsc::Sender<Ending>,
     pub(crate) owners: Vec<mpsc::Sender<Note>>,
-    pub(crate) letters: LettersKept,
+    pub(crate) kept_back: KeptBack,
     pub ctx: Arc<Ctx>,
     pub limits: Arc<Limits>,
 }
@@ -44,20 +44,23 @@ impl Steering {
     }
 
     /// Begins a copy of every shard's store, each in a folder of its own. Together they are one
-    /// moment of the crawl. None if it is about to end.
-    pub async fn copy(
+    /// moment of the crawl. What the sinks have made is copied by `sinks` before that, so that it never
+    /// has more than the shards; what it lacks is in their logs. None if the crawl is about to end.
+    pub async fn copy<T>(
         &self,
+        sinks: impl FnOnce() -> T,
         folder: impl Fn(usize) -> PathBuf,
-    ) -> Option<Vec<PortResult<StoreCopy>>> {
+    ) -> Option<(T, Vec<PortResult<StoreCopy>>)> {
         // A letter that its sender has forgotten must be in the copy of its receiver, whichever is
-        // made first: so none is forgotten meanwhile.
-        let _kept = self.letters.keep();
+        // made first: so none is forgotten meanwhile, and no line of a log.
+        let _kept = self.kept_back.keep();
+        let sinks = sinks();
         let mut copies = Vec::new();
         for (shard, keeper) in self.ctx.keepers.iter().enumerate() {
             let folder = folder(shard);
             copies.push(keeper.ask(move |books| books.store.copy(&folder)).await?);
         }
-        Some(copies)
+        Some((sinks, copies))
     }
 
     /// URLs from outside while the crawl goes on: as seeds, which widen its scope, or as links, which

@@ -11,7 +11,7 @@
 //! Always: every index but the newest is whole and sorted.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use ports::shard_store::VisitLine;
@@ -208,14 +208,7 @@ impl CdxjSink {
 impl Current {
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         self.loose = true;
-        if let Err(error) = self.file.write_all(lines) {
-            // A torn line goes at once, so that the file is valid also on a full disk. If even
-            // that fails, the next open cuts it.
-            if let Err(error) = self.file.set_len(self.bytes) {
-                tracing::error!(%error, "a torn line could not be cut");
-            }
-            return Err(error);
-        }
+        side::append_lines(&mut self.file, self.bytes, lines)?;
         self.bytes += lines.len() as u64;
         self.unsynced += lines.len() as u64;
         Ok(())

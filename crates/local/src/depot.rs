@@ -115,6 +115,8 @@ impl FolderDepot {
                 offset: place.offset + parcel.response.start as u64,
                 length: parcel.response.len() as u64,
             }),
+            // The frontier has it.
+            page: None,
         }
     }
 }

@@ -14,7 +14,9 @@ use std::str::FromStr;
 
 use ports::{ForeignStore, PortError, PortErrorKind, PortResult, ShardStore};
 
+use crate::duplicates::Duplicates;
 use crate::files::{failed, make_folder, sync_folder};
+use crate::kv::Kv;
 use crate::shard::ShardSettings;
 use crate::side;
 
@@ -142,21 +144,46 @@ pub fn open_foreign(
     check_built_in(engine)?;
     let folder = state.join("foreign");
     mark(&folder, engine)?;
-    let store: Box<dyn ForeignStore> = match engine {
+    let store = crate::Foreign::open(open_one(&folder, engine, limits)?)?;
+    finish(&folder)?;
+    Ok(Box::new(store))
+}
+
+/// Where the prints of texts lie.
+pub fn prints_folder(state: &Path) -> PathBuf {
+    state.join("prints")
+}
+
+/// Opens the store of prints in a folder of `state`, or begins it there.
+///
+/// # Errors
+/// As for [`open_shards`].
+pub fn open_duplicates(
+    state: &Path,
+    engine: Engine,
+    limits: EngineSettings,
+) -> PortResult<Duplicates> {
+    check_built_in(engine)?;
+    let folder = prints_folder(state);
+    mark(&folder, engine)?;
+    let store = Duplicates::open(open_one(&folder, engine, limits)?)?;
+    finish(&folder)?;
+    Ok(store)
+}
+
+/// A database by itself; its engine is built in.
+fn open_one(folder: &Path, engine: Engine, limits: EngineSettings) -> PortResult<Box<dyn Kv>> {
+    Ok(match engine {
         #[cfg(feature = "fjall")]
-        Engine::Fjall => {
-            Box::new(crate::Foreign::open(crate::fjall::FjallKv::open(&folder, limits)?)?)
-        }
+        Engine::Fjall => Box::new(crate::fjall::FjallKv::open(folder, limits)?),
         #[cfg(feature = "rocksdb")]
         Engine::Rocksdb => {
             let shared = crate::rocks::RocksShared::new(limits);
-            Box::new(crate::Foreign::open(crate::rocks::RocksKv::open(&folder, &shared)?)?)
+            Box::new(crate::rocks::RocksKv::open(folder, &shared)?)
         }
         #[cfg(not(all(feature = "fjall", feature = "rocksdb")))]
-        _ => unreachable!("checked above: {engine} is built in; {limits:?}"),
-    };
-    finish(&folder)?;
-    Ok(store)
+        _ => unreachable!("{engine} is built in; {folder:?}, {limits:?}"),
+    })
 }
 
 fn check_built_in(engine: Engine) -> PortResult<()> {
@@ -191,7 +218,7 @@ fn open_all(
 }
 
 #[cfg(any(feature = "fjall", feature = "rocksdb"))]
-fn open_each<K: crate::Kv + 'static>(
+fn open_each<K: Kv + 'static>(
     folders: &[PathBuf],
     shards: &[ShardSettings],
     open: impl Fn(&Path) -> PortResult<K>,

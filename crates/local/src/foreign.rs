@@ -41,16 +41,15 @@ enum Row<'a> {
     Going,
 }
 
-#[derive(Debug)]
-pub struct Foreign<K> {
-    kv: K,
+pub struct Foreign {
+    kv: Box<dyn Kv>,
     settings: ForeignSettings,
 }
 
-impl<K: Kv> Foreign<K> {
+impl Foreign {
     /// # Errors
     /// When what is there cannot be read.
-    pub fn open(kv: K) -> PortResult<Self> {
+    pub fn open(kv: Box<dyn Kv>) -> PortResult<Self> {
         let mut settings = ForeignSettings::default();
         kv.get(Family::Meta, SETTINGS, &mut |bytes| {
             settings = codec::decode("the settings of foreign crawls", bytes)?;
@@ -103,7 +102,13 @@ impl<K: Kv> Foreign<K> {
     }
 }
 
-impl<K: Kv> ForeignStore for Foreign<K> {
+impl std::fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Foreign").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl ForeignStore for Foreign {
     fn settings(&mut self) -> PortResult<ForeignSettings> {
         Ok(self.settings.clone())
     }

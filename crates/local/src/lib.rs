@@ -12,6 +12,7 @@ pub mod cdxj;
 #[cfg(target_os = "linux")]
 pub mod claims;
 pub mod depot;
+pub mod duplicates;
 pub mod engine;
 pub mod files;
 #[cfg(feature = "fjall")]
@@ -19,6 +20,7 @@ pub mod fjall;
 pub mod foreign;
 pub mod kv;
 pub mod memory;
+pub mod pages;
 #[cfg(any(feature = "fjall", feature = "rocksdb", test))]
 mod readers;
 #[cfg(feature = "rocksdb")]
@@ -32,11 +34,13 @@ pub mod spool;
 pub use archive::ArchiveSettings;
 pub use cdxj::CdxjSink;
 pub use depot::FolderDepot;
-pub use engine::{Engine, EngineSettings, open_foreign, open_shards};
+pub use duplicates::{DuplicateCounts, Duplicates, Standing};
+pub use engine::{Engine, EngineSettings, open_duplicates, open_foreign, open_shards};
 pub use files::WarcFiles;
 pub use foreign::Foreign;
 pub use kv::Kv;
 pub use memory::MemoryKv;
+pub use pages::Pages;
 pub use shard::{Shard, ShardSettings};
 pub use sim_disk::Disk;
 pub use sim_files::MemoryArchive;

@@ -18,6 +18,7 @@ mod heads;
 pub mod keys;
 mod lent;
 mod lines;
+mod log;
 mod meta;
 mod migrate;
 mod prints;
@@ -58,6 +59,7 @@ pub use self::prints::PRINTS_FILE;
 pub use self::seen::{IdFn, url_id};
 // The fuzzer lies in a crate of its own and must reach the rows of URLs.
 #[doc(hidden)]
+pub use self::log::{read as read_line, write as write_line};
 pub use self::stored::{read as read_row, write as write_row};
 
 /// How a shard keeps its state.
@@ -281,7 +283,7 @@ impl<K: Kv> ShardStore for Shard<K> {
             if lines.len() == limit {
                 return Ok(ControlFlow::Break(()));
             }
-            lines.push(codec::decode("a line of the visit log", value)?);
+            lines.push(log::read(value)?);
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(lines)

@@ -34,6 +34,18 @@ pub(crate) fn save(
     sync_folder(folder)
 }
 
+/// Appends lines to a file of so many bytes: all of them, or none. A torn line goes at once, so that
+/// the file is valid also on a full disk. If even that fails, the next open cuts it.
+pub(crate) fn append_lines(file: &mut File, bytes: u64, lines: &[u8]) -> io::Result<()> {
+    let result = file.write_all(lines);
+    if result.is_err()
+        && let Err(error) = file.set_len(bytes)
+    {
+        tracing::error!(%error, "a torn line could not be cut");
+    }
+    result
+}
+
 /// Cuts a file at `at` and appends to it, durably.
 #[cfg(any(feature = "fjall", feature = "rocksdb", test))]
 pub(crate) fn append(folder: &Path, name: &str, at: u64, bytes: &[u8]) -> PortResult<()> {

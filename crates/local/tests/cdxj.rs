@@ -31,6 +31,7 @@ fn line(n: u64) -> VisitLine {
         content_type: Some("text/html".into()),
         digest: Some([n as u8; 20]),
         warc: Some(warc),
+        page: None,
     }
 }
 

@@ -171,6 +171,7 @@ impl Crawl {
                 content_type: None,
                 digest: None,
                 warc: Some(warc),
+                page: None,
             }),
         }
     }

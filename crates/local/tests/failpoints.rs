@@ -104,6 +104,7 @@ fn crawl(folder: &Path) -> PortResult<()> {
             content_type: None,
             digest: Some([1; 20]),
             warc: Some(place),
+            page: None,
         };
         let commit = VisitCommit {
             visit,

@@ -27,7 +27,7 @@ fn settings() -> ForeignSettings {
     ForeignSettings { crawls, last_space: CRAWL, ..ForeignSettings::default() }
 }
 
-fn fill<K: Kv>(store: &mut Foreign<K>) {
+fn fill(store: &mut Foreign) {
     let state = |active| QueueState { active, ..QueueState::default() };
     let new = |key, text, due| change(key, None, Some(url(text, due)), text);
     let batch = ForeignBatch {
@@ -46,13 +46,13 @@ fn fill<K: Kv>(store: &mut Foreign<K>) {
     store.commit(&batch).expect("commits");
 }
 
-fn texts<K: Kv>(store: &mut Foreign<K>, key: &str, now: u64, limit: usize) -> Vec<String> {
+fn texts(store: &mut Foreign, key: &str, now: u64, limit: usize) -> Vec<String> {
     let want = FirstWant { queue: queue(key), now, limit };
     let first = store.first(&[want]).expect("reads").remove(0);
     first.urls.iter().map(|url| url.url.to_string()).collect()
 }
 
-fn queues<K: Kv>(store: &mut Foreign<K>) -> Vec<(String, u64, Option<u64>)> {
+fn queues(store: &mut Foreign) -> Vec<(String, u64, Option<u64>)> {
     let mut all = Vec::new();
     let each = &mut |name: QueueName, state: QueueState, first| {
         all.push((name.key.to_string(), state.active, first));
@@ -62,8 +62,8 @@ fn queues<K: Kv>(store: &mut Foreign<K>) -> Vec<(String, u64, Option<u64>)> {
 }
 
 /// All promises, over a state that can be opened again and again.
-fn check<K: Kv>(open: impl Fn() -> PortResult<K>) {
-    let open = || Foreign::open(open().expect("nobody else has it")).expect("opens");
+fn check<K: Kv + 'static>(open: impl Fn() -> PortResult<K>) {
+    let open = || Foreign::open(Box::new(open().expect("nobody else has it"))).expect("opens");
     fill(&mut open());
 
     let mut store = open();

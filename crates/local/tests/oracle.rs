@@ -140,6 +140,7 @@ fn visited(visit: VisitId, task: Task) -> VisitCommit {
         content_type: None,
         digest: None,
         warc: None,
+        page: None,
     };
     VisitCommit {
         visit,

@@ -4,21 +4,24 @@
 //! archive and its indexes at least up to there. `lycosa resume` goes on with it as with any crawl,
 //! cuts off what came later, and visits again what was under way.
 //!
-//! The order is what makes it one moment. First every shard begins its copy, while no letter
-//! between shards is forgotten by its sender; what is copied after that may only have more. A
-//! folder gets its final name when everything is in it and on the disk.
+//! The order is what makes it one moment. First comes what is made of the logs of all shards, the
+//! prints of texts and the list of pages: what they lack is still in the logs. Then every shard begins
+//! its copy, while no letter between shards is forgotten by its sender; what is copied after that may
+//! only have more. A folder gets its final name when everything is in it and on the disk.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use local::engine::prints_folder;
 use ports::PortResult;
-use ports::shard_store::StoreCopy;
+use ports::shard_store::{CopyJob, StoreCopy};
 use serde::{Deserialize, Serialize};
 
 use crate::dir::Dir;
 use crate::exit::Fail;
+use crate::wiring::Outputs;
 
 /// What was saved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,8 +64,21 @@ impl Backup {
         local::engine::shard_folder(&Dir::new(&self.draft).state(), shard as u16)
     }
 
-    /// Copies what the shards have begun, and everything else. Takes its time.
-    pub fn finish(self, shards: Vec<PortResult<StoreCopy>>) -> anyhow::Result<Saved> {
+    /// Begins the copy of what is made of all logs, before the shards begin theirs.
+    pub fn outputs(&self, outputs: &Outputs) -> OutputsCopy {
+        let prints = prints_folder(&Dir::new(&self.draft).state());
+        OutputsCopy {
+            prints: outputs.duplicates.as_ref().map(|store| store.copy(&prints)),
+            pages_bytes: outputs.pages.as_ref().map(local::Pages::bytes),
+        }
+    }
+
+    /// Copies what the outputs and the shards have begun, and everything else. Takes its time.
+    pub fn finish(
+        self,
+        outputs: OutputsCopy,
+        shards: Vec<PortResult<StoreCopy>>,
+    ) -> anyhow::Result<Saved> {
         let mut saved = Saved { shards: shards.len(), ..Saved::default() };
         // Nothing will be written to the files before those with the ends, nor cut from them.
         let mut complete = Vec::new();
@@ -72,6 +88,10 @@ impl Backup {
             (copy.job)().context("copy the state")?;
         }
         let to = Dir::new(&self.draft);
+        if let Some(prints) = outputs.prints {
+            (prints?)().context("copy the prints")?;
+        }
+        saved.take_pages(&self.from.pages(), &to.pages(), outputs.pages_bytes)?;
         saved.take_folder(&self.from.archive(), &to.archive(), Some(&complete))?;
         saved.take_folder(&self.from.indexes(), &to.indexes(), None)?;
         for (from, to) in
@@ -87,6 +107,13 @@ impl Backup {
     }
 }
 
+/// What is made of all logs, as far as its copy has begun.
+pub struct OutputsCopy {
+    prints: Option<PortResult<CopyJob>>,
+    /// So much of the list of pages.
+    pages_bytes: Option<u64>,
+}
+
 impl Drop for Backup {
     /// What did not get its final name is half a backup, whatever was in its way.
     fn drop(&mut self) {
@@ -97,6 +124,26 @@ impl Drop for Backup {
 }
 
 impl Saved {
+    /// Copies the list of pages up to a length, or all of it where nobody writes to it.
+    fn take_pages(&mut self, from: &Path, to: &Path, bytes: Option<u64>) -> anyhow::Result<()> {
+        let from = from.join(local::pages::FILE);
+        if !from.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
+        let path = to.join(local::pages::FILE);
+        let take = || -> io::Result<u64> {
+            let mut out = File::create(&path)?;
+            let from = File::open(&from)?;
+            let copied = io::copy(&mut from.take(bytes.unwrap_or(u64::MAX)), &mut out)?;
+            out.sync_all()?;
+            File::open(to)?.sync_all()?;
+            Ok(copied)
+        };
+        self.copied_bytes += take().with_context(|| format!("copy to {}", path.display()))?;
+        Ok(())
+    }
+
     /// Copies the files of a folder. Of an archive, those before the one with this number in each
     /// shard are complete: they become links, where the disk is the same.
     fn take_folder(

@@ -34,7 +34,7 @@ use crate::settings::render;
 use crate::status::{ShardStanding, Status};
 use crate::telemetry::{self, Stderr};
 use crate::waiting::is_failure;
-use crate::wiring;
+use crate::wiring::{self, Outputs};
 
 pub use live::Live;
 pub use report::Report;
@@ -106,7 +106,9 @@ pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result
         tracing::info!(change, "setting changed");
     }
     let progress = progress::Progress::new(plan.output, stderr);
-    let (mut opened, clock) = open(plan, &seeds, &held, &progress)?;
+    let outputs = Outputs::open(&plan.dir, &held.mark, settings)
+        .with_context(|| format!("open {}", plan.dir.root().display()))?;
+    let (mut opened, clock) = open(plan, &seeds, (&held, &outputs), &progress)?;
     drop(seeds);
     if !fresh && settings.identity.contact.is_none() {
         let net = wiring::net(settings, clock, Arc::new(MemorySpool))?;
@@ -117,7 +119,7 @@ pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result
             looked.verdict()?;
         }
     }
-    let run = Run { plan, held: &held, progress: &progress, clock };
+    let run = Run { plan, held: &held, outputs: &outputs, progress: &progress, clock };
     Box::pin(run.work(opened, listener)).await
 }
 
@@ -125,11 +127,11 @@ pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result
 fn open(
     plan: &Plan,
     seeds: &[CrawlUrl],
-    held: &HeldDir,
+    (held, outputs): (&HeldDir, &Outputs),
     progress: &progress::Progress,
 ) -> Result<(Opened, SteadyClock), Fail> {
     let settings = &plan.resolved.settings;
-    let mut books = wiring::books(&plan.dir, &held.mark, settings)?;
+    let mut books = wiring::books(&plan.dir, &held.mark, settings, outputs)?;
     let change = rejudge::Change::find(&plan.dir, &held.mark, &mut books, settings)?;
     let now = Timestamp::from(std::time::SystemTime::now());
     let mut opened = engine::open(books, now, wiring::retry(settings))
@@ -168,6 +170,7 @@ fn open(
 struct Run<'a> {
     plan: &'a Plan,
     held: &'a HeldDir,
+    outputs: &'a Outputs,
     progress: &'a progress::Progress,
     clock: SteadyClock,
 }
@@ -231,8 +234,8 @@ impl Run<'_> {
                 crew: None,
             },
         )?;
-        let live = Live::new((engine.steering(), net), self.held, settings, pages_before);
-        let live = Arc::new(live);
+        let run = (engine.steering(), net, self.outputs.clone());
+        let live = Arc::new(Live::new(run, self.held, settings, pages_before));
         let (companions, serving) = self.accompany(&live, listener)?;
         let started = self.clock.now();
         self.greet(resumed, seeds, pages_before, serving);
@@ -341,7 +344,7 @@ impl Run<'_> {
         let (dir, mark) = (&self.plan.dir, &self.held.mark);
         let settings = &self.plan.resolved.settings;
         let standings = stores.iter_mut().map(|store| ShardStanding::read(&mut **store, false));
-        let status = Status::of(standings.collect::<Result<_, _>>()?);
+        let status = Status::of(standings.collect::<Result<_, _>>()?).with(self.outputs);
         let mut survey = None;
         // A second interrupt wants its end now.
         if facts.ending != Ending::Abandoned {
@@ -372,7 +375,8 @@ impl Run<'_> {
         }
         let mut sentences = Vec::new();
         for seed in seeds.iter().take(SHOWN_MAX) {
-            let told = explain_in(stores, seed, &self.held.mark, settings, self.clock.now())?;
+            let about = (&self.held.mark, settings, self.outputs);
+            let told = explain_in(stores, seed, about, self.clock.now())?;
             sentences
                 .push(format!("no seed could be fetched: {seed}: {}: {}", told.state, told.why));
         }
@@ -408,8 +412,7 @@ fn some_seed_answered(stores: &mut [Box<dyn ShardStore>]) -> anyhow::Result<bool
 pub fn explain_in(
     stores: &mut [Box<dyn ShardStore>],
     url: &CrawlUrl,
-    mark: &Mark,
-    settings: &Settings,
+    (mark, settings, outputs): (&Mark, &Settings, &Outputs),
     now: Timestamp,
 ) -> anyhow::Result<Explanation> {
     let mut scope = Scope::new(&settings.crawl).map_err(anyhow::Error::msg)?;
@@ -418,7 +421,8 @@ pub fn explain_in(
     }
     let shard = url.site().shard(mark.shards).0;
     let names = wiring::archive_names(mark, settings, shard)?;
-    let rules = explain::Rules { scope: &scope, settings, names: &names, now };
+    let duplicates = outputs.duplicates.as_ref();
+    let rules = explain::Rules { scope: &scope, settings, names: &names, duplicates, now };
     let store = stores.get_mut(usize::from(shard)).context("a shard is missing")?;
     Ok(explain::explain(&mut **store, url, &rules)?)
 }

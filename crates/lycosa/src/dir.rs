@@ -76,6 +76,10 @@ impl Dir {
         self.root.join("indexes")
     }
 
+    pub fn pages(&self) -> PathBuf {
+        self.root.join("pages")
+    }
+
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }

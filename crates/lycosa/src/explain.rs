@@ -6,12 +6,13 @@
 use std::fmt::Write as _;
 
 use frontier::Scope;
+use local::{Duplicates, Standing};
 use ports::robots_entry::RobotsAccess;
 use ports::{PortResult, RobotsEntry, ShardStore};
 use robots::Robots;
 use serde::{Deserialize, Serialize};
 use types::record::Retirement;
-use types::{CrawlUrl, Record, State, Timestamp, UrlRef};
+use types::{CrawlUrl, Record, State, TextFacts, Timestamp, UrlRef};
 
 use crate::settings::Settings;
 use crate::status::moment;
@@ -36,6 +37,8 @@ pub struct Explanation {
     pub scope: String,
     pub found: Option<Found>,
     pub visit: Option<Visit>,
+    /// Of its text, where that was read.
+    pub text: Option<Text>,
     pub archive: Option<Place>,
     pub robots: Option<RobotsSay>,
     pub host: Option<HostSay>,
@@ -64,6 +67,22 @@ pub struct Visit {
     pub answers: u32,
     /// Visits that found the page as we have it, since this moment.
     pub unchanged: Option<Unchanged>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Text {
+    pub sha256: String,
+    pub simhash: String,
+    pub words: u32,
+    pub language: Option<String>,
+    /// `original`, `exact` or `near`; none where it was not compared with others.
+    pub standing: Option<String>,
+    /// The original, if this is a copy.
+    pub duplicate_of: Option<String>,
+    /// Bits in which the SimHashes of the two differ.
+    pub distance: Option<u32>,
+    /// Pages that are copies of this one.
+    pub copies: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -123,6 +142,8 @@ pub struct Rules<'a> {
     pub settings: &'a Settings,
     /// Names the files of the URL's shard.
     pub names: &'a local::ArchiveSettings,
+    /// Where pages are compared.
+    pub duplicates: Option<&'a Duplicates>,
     pub now: Timestamp,
 }
 
@@ -170,9 +191,40 @@ pub fn explain(
             length: place.length,
         }),
         visit: record.as_ref().and_then(visit_of),
+        text: match last.and_then(|last| last.answer.text.as_deref()) {
+            Some(facts) => Some(text_of(url, facts, rules.duplicates)?),
+            None => None,
+        },
         robots,
         host: facts.map(|facts| host_say(&facts)),
     })
+}
+
+fn text_of(url: &CrawlUrl, facts: &TextFacts, duplicates: Option<&Duplicates>) -> PortResult<Text> {
+    let standing = duplicates.map(|store| store.standing(url)).transpose()?.flatten();
+    let mut text = Text {
+        sha256: facts.digest_hex(),
+        simhash: facts.simhash_hex(),
+        words: facts.words,
+        language: facts.language.as_deref().map(str::to_owned),
+        standing: None,
+        duplicate_of: None,
+        distance: None,
+        copies: None,
+    };
+    match standing {
+        Some(Standing::Original { copies }) => {
+            text.standing = Some("original".to_owned());
+            text.copies = Some(copies);
+        }
+        Some(Standing::Copy { of, exact, distance }) => {
+            text.standing = Some(if exact { "exact" } else { "near" }.to_owned());
+            text.duplicate_of = Some(of.to_string());
+            text.distance = Some(distance);
+        }
+        None => {}
+    }
+    Ok(text)
 }
 
 fn visit_of(record: &Record) -> Option<Visit> {
@@ -340,6 +392,9 @@ impl Explanation {
         if let Some(visit) = &self.visit {
             line("visit", visit.text());
         }
+        if let Some(text) = &self.text {
+            line("text", text.text());
+        }
         if let Some(place) = &self.archive {
             let Place { file, offset, length } = place;
             line("archive", format!("{file}, offset {offset}, {length} bytes"));
@@ -353,6 +408,25 @@ impl Explanation {
             line("host", host.text());
         }
         format!("{}\n{out}", self.url)
+    }
+}
+
+impl Text {
+    fn text(&self) -> String {
+        let language = self.language.as_deref().map_or(String::new(), |code| format!(", {code}"));
+        let standing = match (self.standing.as_deref(), &self.duplicate_of) {
+            (Some("exact"), Some(of)) => format!("; same text as {of}"),
+            (Some(_), Some(of)) => {
+                format!("; near-duplicate of {of}, distance {}", self.distance.unwrap_or(0))
+            }
+            (Some(_), None) => match self.copies.unwrap_or(0) {
+                0 => "; no copy of it is known".to_owned(),
+                1 => "; the original of 1 copy".to_owned(),
+                n => format!("; the original of {n} copies"),
+            },
+            (None, _) => String::new(),
+        };
+        format!("{}{language}{standing}", crate::crawl::counted(self.words.into(), "word"))
     }
 }
 

@@ -38,6 +38,8 @@ pub struct Settings {
     pub network: fetch::settings::NetworkSettings,
     pub dns: fetch::settings::DnsSettings,
     pub fetch: fetch::settings::FetchSettings,
+    pub read: ReadSettings,
+    pub duplicates: DuplicatesSettings,
     pub archive: ArchiveSettings,
     pub table: TableSettings,
     pub search: SearchSettings,
@@ -91,6 +93,38 @@ impl Identity {
     }
 }
 
+/// What is made of pages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadSettings {
+    /// Whether the text of pages is read: their main content, its language and length, and the
+    /// prints by which copies are known. Without it only links, titles and directives are.
+    pub content: bool,
+}
+
+impl Default for ReadSettings {
+    fn default() -> Self {
+        Self { content: true }
+    }
+}
+
+/// Pages that have the text of another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DuplicatesSettings {
+    /// Whether pages are compared with all that were met before. Copies are archived all the same;
+    /// `lycosa explain` and pages.jsonl name the original. Needs `read.content`.
+    pub enabled: bool,
+    /// Memory for what was read from the prints on the disk.
+    pub cache_max: ByteSize,
+}
+
+impl Default for DuplicatesSettings {
+    fn default() -> Self {
+        Self { enabled: true, cache_max: ByteSize(32 << 20) }
+    }
+}
+
 /// The WARC files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -141,11 +175,17 @@ pub struct SearchSettings {
 }
 
 /// `pages/pages.jsonl`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PagesSettings {
-    /// Whether it is written. Not available in this version: `false` only.
+    /// Whether it is written: one line a page, in the form of WACZ.
     pub enabled: bool,
+}
+
+impl Default for PagesSettings {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
 }
 
 /// Coming back to pages.

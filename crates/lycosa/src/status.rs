@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use engine::{SKIPPED, UNCHANGED};
+use local::{DuplicateCounts, Duplicates};
 use ports::shard_store::{Counts, Tally, WaitingHost};
 use ports::{PortResult, ShardStore};
 use serde::{Deserialize, Serialize};
 use types::Timestamp;
+
+use crate::wiring::Outputs;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Status {
@@ -30,6 +33,8 @@ pub struct Status {
     pub failed: BTreeMap<String, u64>,
     /// Links that were not taken, by the reason.
     pub links_skipped: BTreeMap<String, u64>,
+    /// Pages with a text, and those that are copies; none where they are not compared.
+    pub duplicates: Option<DuplicateCounts>,
     pub in_flight: u64,
     /// Seconds since this run began.
     pub run_seconds: Option<f64>,
@@ -115,6 +120,12 @@ impl Status {
         status
     }
 
+    /// With what is known for all shards together.
+    pub fn with(mut self, outputs: &Outputs) -> Self {
+        self.duplicates = outputs.duplicates.as_ref().map(Duplicates::counts);
+        self
+    }
+
     pub fn text(&self) -> String {
         let mut out = String::new();
         let mut line = |name: &str, text: String| {
@@ -141,6 +152,9 @@ impl Status {
         let Self { known, queued, scheduled, .. } = self;
         line("urls", format!("{known} known, {queued} queued, {scheduled} waiting for a retry"));
         line("archive", size(self.archive_bytes));
+        if let Some(counts) = &self.duplicates {
+            line("copies", copies(counts));
+        }
         for (name, counts) in
             [("statuses", &self.statuses), ("refused", &self.refused), ("failed", &self.failed)]
         {
@@ -159,6 +173,13 @@ impl Status {
         }
         out
     }
+}
+
+/// `12 of 340 pages with a text (3.5 %)`.
+pub fn copies(counts: &DuplicateCounts) -> String {
+    let (copies, pages) = (counts.copies(), counts.pages);
+    let share = 100.0 * copies as f64 / pages.max(1) as f64;
+    format!("{copies} of {pages} pages with a text ({share:.1} %)")
 }
 
 /// A moment that has been set.

@@ -13,7 +13,7 @@ use engine::{Books, EngineOptions, SteadyClock};
 use fetch::{
     DnsResolver, FetcherOptions, Guard, HttpFetcher, Introduction, ProxiedResolver, Proxies,
 };
-use local::{CdxjSink, EngineSettings, ShardSettings, WarcFiles};
+use local::{CdxjSink, Duplicates, EngineSettings, Pages, ShardSettings, WarcFiles};
 use ports::shard_store::VisitLine;
 use ports::{
     ArchiveEnd, Claims, Clock, Depot, ForeignStore, MemorySpool, PortError, PortErrorKind,
@@ -127,8 +127,64 @@ pub fn spool(folder: &Path) -> PortResult<Arc<dyn Spool>> {
     Ok(Arc::new(local::FolderSpool::open(folder)?))
 }
 
+/// What a crawl makes of its visits for all shards together.
+#[derive(Debug, Clone, Default)]
+pub struct Outputs {
+    pub duplicates: Option<Duplicates>,
+    pub pages: Option<Pages>,
+}
+
+impl Outputs {
+    pub fn open(dir: &Dir, mark: &Mark, settings: &Settings) -> PortResult<Self> {
+        let mut outputs = Self::default();
+        if settings.duplicates.enabled && settings.read.content {
+            let limits = prints_limits(settings);
+            outputs.duplicates =
+                Some(local::open_duplicates(&dir.state(), engine_of(mark)?, limits)?);
+        }
+        if settings.pages.enabled {
+            let duplicates = outputs.duplicates.clone();
+            outputs.pages = Some(Pages::open(&dir.pages(), &dir.state(), duplicates)?);
+        }
+        Ok(outputs)
+    }
+
+    /// Those of a crawl at rest, to look at.
+    pub fn at_rest(dir: &Dir, mark: &Mark) -> PortResult<Self> {
+        let is_there = local::engine::prints_folder(&dir.state()).exists();
+        let open = || {
+            let limits = prints_limits(&Settings::default());
+            local::open_duplicates(&dir.state(), engine_of(mark)?, limits)
+        };
+        Ok(Self { duplicates: is_there.then(open).transpose()?, pages: None })
+    }
+
+    /// What hears of a shard's visits. Pages are written after whose copies they are is known.
+    fn sinks(&self, shard: ShardId) -> Vec<Box<dyn Sink>> {
+        let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+        if let Some(duplicates) = &self.duplicates {
+            sinks.push(Box::new(duplicates.sink(shard)));
+        }
+        if let Some(pages) = &self.pages {
+            sinks.push(Box::new(pages.sink(shard)));
+        }
+        sinks
+    }
+}
+
+/// Most of what is written are new rows of small families.
+fn prints_limits(settings: &Settings) -> EngineSettings {
+    let cache_bytes_max = settings.duplicates.cache_max.0;
+    EngineSettings { cache_bytes_max, memtable_bytes_max: 64 << 20, threads: 1, readers: 1 }
+}
+
 /// The books of all shards, opened. They have not settled their past: `engine::open` does.
-pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<Books>> {
+pub fn books(
+    dir: &Dir,
+    mark: &Mark,
+    settings: &Settings,
+    outputs: &Outputs,
+) -> anyhow::Result<Vec<Books>> {
     let stores = open_stores(dir, mark, &settings.store)
         .with_context(|| format!("open {}", dir.root().display()))?;
     let mut all = Vec::new();
@@ -139,6 +195,7 @@ pub fn books(dir: &Dir, mark: &Mark, settings: &Settings) -> anyhow::Result<Vec<
             books.archive = Some(Box::new(WarcFiles::open(&dir.archive(), names.clone())?));
             books.sinks.push(Box::new(LateCdxj::new(dir, names)));
         }
+        books.sinks.extend(outputs.sinks(ShardId(shard)));
         all.push(books);
     }
     Ok(all)
@@ -149,14 +206,15 @@ pub fn books_elsewhere(
     dir: &Dir,
     mark: &Mark,
     settings: &Settings,
+    outputs: &Outputs,
     ledger: &Ledger,
 ) -> anyhow::Result<Vec<Books>> {
     let stores = open_stores(dir, mark, &settings.store)
         .with_context(|| format!("open {}", dir.root().display()))?;
-    let books = (0..).map(ShardId).zip(stores).map(|(shard, store)| Books {
-        store,
-        archive: None,
-        sinks: vec![Box::new(ledger.sink(shard))],
+    let books = (0..).map(ShardId).zip(stores).map(|(shard, store)| {
+        let mut sinks = outputs.sinks(shard);
+        sinks.push(Box::new(ledger.sink(shard)));
+        Books { store, archive: None, sinks }
     });
     Ok(books.collect())
 }
@@ -323,6 +381,7 @@ fn options(settings: &Settings, shards: u16, crawl_id: u128) -> EngineOptions {
             body_bytes_max: settings.fetch.html_bytes_max.as_len(),
             ..page::Limits::default()
         },
+        content: settings.read.content,
         archive: settings.archive.enabled,
         archive_level: settings.archive.level,
         crawl_id,

@@ -20,7 +20,7 @@ mod table;
 
 use sha2::{Digest as _, Sha256};
 
-pub use near::{Copy, NearIndex};
+pub use near::{Copy, NearIndex, Place, TABLES};
 pub use simhash::SimHash;
 pub use sketch::Sketch;
 

@@ -33,8 +33,16 @@ pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> PortResult<T> {
 /// As [`decode`], for a type that borrows its texts from the bytes. A struct that has only the
 /// first fields of the stored one reads just these.
 pub fn decode_borrowed<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> PortResult<T> {
+    Ok(decode_first(what, bytes)?.0)
+}
+
+/// As [`decode_borrowed`], and what follows the value.
+pub fn decode_first<'a, T: Deserialize<'a>>(
+    what: &str,
+    bytes: &'a [u8],
+) -> PortResult<(T, &'a [u8])> {
     match bytes.split_first() {
-        Some((&LAYOUT, rest)) => postcard::from_bytes(rest)
+        Some((&LAYOUT, rest)) => postcard::take_from_bytes(rest)
             .map_err(|error| PortError::corrupt(format!("read {what}"), error)),
         Some((version, _)) => Err(PortError::new(
             PortErrorKind::Version,

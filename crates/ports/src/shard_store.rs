@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
 pub use types::task::{QueueKey, SiteState, Task};
 use types::{
-    CrawlUrl, HostKey, HostRule, HostState, Origin, Record, Refusal, ShardId, Site, State,
-    Timestamp, UrlId, VisitId, WarcRef,
+    CrawlUrl, HostKey, HostRule, HostState, Origin, PageLine, Record, Refusal, ShardId, Site,
+    State, Timestamp, UrlId, VisitId, WarcRef,
 };
 
 use crate::archive::ArchiveEnd;
@@ -416,6 +416,10 @@ pub struct VisitLine {
     pub digest: Option<[u8; 20]>,
     /// The response record; none when archiving is off.
     pub warc: Option<WarcRef>,
+    /// What was told of the page; none of a robots.txt. The serde form of a line is that of an
+    /// earlier version, which does not know it.
+    #[serde(skip)]
+    pub page: Option<Box<PageLine>>,
 }
 
 /// Gives a record that is to take the place of this one, of the same URL; or nothing.

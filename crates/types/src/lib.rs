@@ -14,6 +14,7 @@ mod plain;
 pub mod record;
 pub mod size;
 pub mod task;
+pub mod text;
 pub mod time;
 pub mod url;
 
@@ -25,5 +26,6 @@ pub use outcome::{Answer, Blame, Failure, Fault, Outcome, Refusal, Retry};
 pub use record::{Discovery, Held, LastVisit, Record, State, Validators, VisitId, WarcRef};
 pub use size::{ByteRate, ByteSize};
 pub use task::{QueueKey, SiteState, Task};
+pub use text::{News, PageLine, TextFacts};
 pub use time::{HumanDuration, Timestamp};
 pub use url::{Base, CrawlUrl, UrlError, UrlId, UrlRef};

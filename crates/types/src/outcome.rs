@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Validators;
+use crate::text::TextFacts;
 use crate::url::CrawlUrl;
 
 /// What one visit came to.
@@ -72,6 +73,14 @@ pub struct Answer {
     pub noindex: bool,
     pub nofollow: bool,
     pub noarchive: bool,
+    /// Of its text, where that was read. The serde form of an answer is that of an old layout of
+    /// rows, which does not know it.
+    #[serde(skip)]
+    pub text: Option<Box<TextFacts>>,
+    /// By which a text is compared with others that are nearly the same, as the reader stores it.
+    /// For the sinks: no row has it.
+    #[serde(skip)]
+    pub sketch: Option<Box<[u8]>>,
 }
 
 impl Answer {
@@ -79,6 +88,11 @@ impl Answer {
     /// server tell us to keep that.
     pub fn is_whole(&self) -> bool {
         (200..300).contains(&self.status) && self.truncated.is_none()
+    }
+
+    /// What a row keeps of it.
+    pub(crate) fn kept(&self) -> Self {
+        Self { sketch: None, ..self.clone() }
     }
 }
 

@@ -274,7 +274,7 @@ impl Record {
                 held.unchanged = held.unchanged.saturating_add(1);
                 held.told = 0;
                 last.at = at;
-                last.answer = answer.clone();
+                last.answer = answer.kept();
             }
             // It speaks of the server's health, and not of the page that we have.
             (Outcome::Failed(_), Some(_), Some(_)) => {}
@@ -285,7 +285,7 @@ impl Record {
                     Outcome::Moved { to: Some(to), .. } => Some(to.as_str().into()),
                     _ => None,
                 };
-                let answer = answer.clone();
+                let answer = answer.kept();
                 let visit = LastVisit { at, answer, moved_to, target_refused: None, warc: None };
                 *last = Some(Box::new(visit));
             }

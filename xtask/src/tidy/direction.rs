@@ -37,9 +37,10 @@ const RULES: &[Rule] = &[
         // The simulation runs the real shard store over the memory engine.
         &["simweb", "local"],
     ),
-    // Adapters: never the engine, never each other. What `local` archives is WARC.
+    // Adapters: never the engine, never each other. What `local` archives is WARC, and it keeps prints
+    // of texts, which `page` compares.
     rule("fetch", &["types", "ports"], &["simweb"]),
-    rule("local", &["types", "ports", "warc"], &["simweb"]),
+    rule("local", &["types", "ports", "warc", "page"], &["simweb"]),
     // What others ask of us over a socket.
     rule("wire", &[], &[]),
     rule("service", &["types", "frontier", "ports", "engine", "wire"], &[]),

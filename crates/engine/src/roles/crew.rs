@@ -653,6 +653,7 @@ mod tests {
             content_type: None,
             digest: None,
             warc: None,
+            page: None,
         };
         ledger.sink(ShardId(0)).feed(&[line]).unwrap();
         let again = Report::void(visit, crew.clock.now());

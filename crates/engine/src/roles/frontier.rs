@@ -27,7 +27,7 @@ use ports::shard_store::{
 use ports::{Clock, PortError, PortErrorKind, PortResult, Resolution};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use types::record::After;
-use types::{Fault, HostKey, HostState, Outcome, Refusal, ShardId, Timestamp, VisitId};
+use types::{Fault, HostKey, HostState, Outcome, PageLine, Refusal, ShardId, Timestamp, VisitId};
 
 use crate::ctx::Ctx;
 use crate::keeper::{Job, KeeperHandle, Reply};
@@ -329,6 +329,7 @@ impl Owner {
                 {
                     held.at = dated;
                 }
+                let held = record.held.is_some_and(met);
                 visit.line = outcome.answer().map(|answer| VisitLine {
                     seq: 0,
                     visit: report.visit,
@@ -338,6 +339,7 @@ impl Owner {
                     content_type: answer.content_type.clone(),
                     digest: answer.digest,
                     warc: None,
+                    page: Some(Box::new(PageLine::new(&outcome, answer, &record.found, held))),
                 });
                 for (shard, links) in followed.by_shard {
                     if shard == self.shard {
@@ -365,6 +367,7 @@ impl Owner {
                     content_type: None,
                     digest: None,
                     warc: None,
+                    page: None,
                 });
                 self.robots_step(now, errand, step, &mut visit);
             }

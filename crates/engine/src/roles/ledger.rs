@@ -98,6 +98,7 @@ mod tests {
             content_type: None,
             digest: None,
             warc: None,
+            page: None,
         }
     }
 

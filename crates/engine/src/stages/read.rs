@@ -1,15 +1,16 @@
 //! What do the bytes of an answer become?
 //!
-//! A document with its links, and the records of the archive. This is the CPU work of a visit; it
+//! A document with its links, facts of its text, and the records of the archive. This is the CPU work of a visit; it
 //! runs on the pool, from bytes to bytes, and asks nobody.
 
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
 
 use page::Document;
+use page::fingerprint::Prints;
 use ports::{Blob, Draft, Exchange, Response, Rest, Stored, Unwritten};
 use types::outcome::Truncated;
-use types::{CrawlUrl, Discovery, Outcome, Record, Timestamp, VisitId};
+use types::{Answer, CrawlUrl, Discovery, Outcome, Record, TextFacts, Timestamp, VisitId};
 use warc::{
     Algorithm, Capture, Compressor, Digest, Earlier, Level, RecordId, TransferCoded, VisitIds,
     WarcDate, WarcFields,
@@ -74,8 +75,7 @@ pub fn page(ctx: &Ctx, visited: &Visited, mut outcome: Outcome, exchange: &Excha
     describe(&mut metadata, visited, exchange);
     let followed = match (&mut outcome, &exchange.response) {
         (Outcome::Fetched(answer), Some(response)) if (200..300).contains(&answer.status) => {
-            let document = document(ctx, &visited.url, response);
-            answer.title = document.title.as_deref().map(Into::into);
+            let document = document(ctx, &visited.url, response, answer);
             answer.links = u32::try_from(document.links().len()).unwrap_or(u32::MAX);
             answer.noindex = document.robots.noindex;
             answer.nofollow = document.robots.nofollow;
@@ -130,17 +130,32 @@ fn outcome_answer(outcome: &mut Outcome) -> Option<&mut types::Answer> {
     }
 }
 
-fn document(ctx: &Ctx, url: &CrawlUrl, response: &Response) -> Document {
+/// The document of an answer; its title and, where it is wanted, its text are noted in the answer.
+fn document(ctx: &Ctx, url: &CrawlUrl, response: &Response, answer: &mut Answer) -> Document {
     let headers: Vec<(&str, &[u8])> =
         response.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
-    page::read(page::Input {
+    let input = page::Input {
         url: url.as_str(),
         body: &response.body,
         content_type: response.header("content-type"),
         headers: &headers,
         product: &ctx.options.product,
         limits: ctx.options.page_limits,
-    })
+    };
+    let (document, content) = match ctx.options.content {
+        true => page::extract(input),
+        false => (page::read(input), None),
+    };
+    let best = content.as_ref().and_then(|content| content.metadata.title.as_deref());
+    answer.title = best.or(document.title.as_deref()).map(Into::into);
+    if let Some(content) = content {
+        let Prints { digest, simhash, sketch } = Prints::of(&content.text);
+        let language = content.language.map(Into::into);
+        let words = content.word_count;
+        answer.text = Some(Box::new(TextFacts { digest, simhash: simhash.0, words, language }));
+        answer.sketch = Some(sketch.to_bytes().into());
+    }
+    document
 }
 
 fn describe(metadata: &mut WarcFields, visited: &Visited, exchange: &Exchange) {

@@ -152,7 +152,6 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
     for sink in &mut books.sinks {
         sink.feed(&kept.committed.lines)?;
     }
-    trim(books, &kept.committed.lines)?;
     kept.took = begun.elapsed();
     Ok(kept)
 }
@@ -160,8 +159,8 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
 /// Lines between two looks at how far the log can be trimmed.
 const TRIM_LINES: u64 = 4_096;
 
-/// What every sink has made durable is not needed any more.
-fn trim(books: &mut Books, lines: &[VisitLine]) -> PortResult<()> {
+/// What every sink has made durable is not needed any more, once these lines are kept.
+pub fn trim(books: &mut Books, lines: &[VisitLine]) -> PortResult<()> {
     let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return Ok(()) };
     if first.seq / TRIM_LINES == last.seq.saturating_add(1) / TRIM_LINES {
         return Ok(());

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use frontier::{CrawlSettings, Politeness, Scope, ScopeKind, Sizes};
-use local::{ArchiveSettings, Disk, MemoryArchive, MemoryKv, Shard, ShardSettings};
+use local::{ArchiveSettings, Disk, Duplicates, MemoryArchive, MemoryKv, Shard, ShardSettings};
 use lycosa_engine::{
     Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock,
 };
-use ports::{Archive, Claims, Clock, Fetcher, PortResult};
+use ports::{Archive, Claims, Clock, Fetcher, PortResult, Sink};
 use simweb::{Journal, SimFetcher, SimResolver, Web};
 use types::record::RetryPolicy;
 use types::{Canon, CrawlUrl, ShardId, Timestamp};
@@ -30,6 +30,8 @@ pub struct Machine {
     pub concurrency: usize,
     /// Without it visits leave nothing but their records.
     pub archive: bool,
+    /// Whether pages are read for their text, and compared.
+    pub content: bool,
     pub file_bytes_max: u64,
     pub latency: Duration,
     /// How long a settled visit may wait for others before it is committed.
@@ -63,6 +65,7 @@ impl Machine {
             politeness: Politeness::default(),
             concurrency: 16,
             archive: true,
+            content: true,
             file_bytes_max: 1 << 30,
             latency: Duration::ZERO,
             commit_wait: Duration::from_millis(200),
@@ -87,6 +90,7 @@ impl Machine {
             redirects_max: 5,
             not_modified_max: 2,
             page_limits: page::Limits::default(),
+            content: self.content,
             archive: self.archive,
             archive_level: 1,
             crawl_id: u128::from(self.seed),
@@ -115,13 +119,20 @@ impl Machine {
         Shard::open(kv, settings)
     }
 
+    /// Opens the prints of all pages.
+    pub fn duplicates(&self) -> PortResult<Duplicates> {
+        Duplicates::open(Box::new(MemoryKv::open(&self.disk, "prints")?))
+    }
+
     /// Opens the stores of all shards.
     pub fn books(&self) -> PortResult<Vec<Books>> {
+        let duplicates = self.duplicates()?;
         (0..self.shards)
             .map(|n| {
                 let store = Box::new(self.shard(n)?);
                 let archive = self.archive.then(|| self.archive(n)).transpose()?;
-                Ok(Books { store, archive, sinks: Vec::new() })
+                let sinks: Vec<Box<dyn Sink>> = vec![Box::new(duplicates.sink(ShardId(n)))];
+                Ok(Books { store, archive, sinks })
             })
             .collect()
     }

@@ -35,6 +35,7 @@ pub fn judge(machine: &Machine, entries: &[Entry], story: &Story<'_>) -> u64 {
         nothing_twice(story.witness, &kept);
     }
     everything_found(story, entries, &kept);
+    one_verdict_each(machine, &kept);
     again(machine, story, entries, &kept)
 }
 
@@ -61,12 +62,15 @@ fn never_rude(machine: &Machine, story: &Story<'_>, entries: &[Entry]) {
 }
 
 /// What the stores say of all URLs.
+#[derive(Default)]
 struct Kept {
     /// How often each was answered.
     fetched: BTreeMap<String, u32>,
     /// Those that were lost so often that nobody tries them any more, and those whose host rests
     /// for longer than the crawl has patience.
     given_up: BTreeSet<String>,
+    /// Those whose page has a text.
+    with_text: BTreeSet<String>,
 }
 
 /// Between the moment at which a crawl finds that it is over and its end.
@@ -74,7 +78,7 @@ const SLACK: Duration = Duration::from_secs(5);
 
 /// Nothing is lost: every accepted URL is visited, refused with a reason, or waits with one.
 fn nothing_lost(machine: &Machine) -> Kept {
-    let mut kept = Kept { fetched: BTreeMap::new(), given_up: BTreeSet::new() };
+    let mut kept = Kept::default();
     let now = machine.clock.now();
     for n in 0..machine.shards {
         let mut store = machine.shard(n).unwrap();
@@ -106,11 +110,29 @@ fn nothing_lost(machine: &Machine) -> Kept {
                 {
                     kept.given_up.insert(record.url.as_str().to_owned());
                 }
+                let text = record.last.as_ref().and_then(|last| last.answer.text.as_ref());
+                if text.is_some_and(|text| text.words > 0) {
+                    kept.with_text.insert(record.url.as_str().to_owned());
+                }
                 kept.fetched.insert(record.url.as_str().to_owned(), record.fetch_count);
             }
         }
     }
     kept
+}
+
+/// Every page with a text was compared with the others: it is one's copy, or nobody's. And no other is.
+fn one_verdict_each(machine: &Machine, kept: &Kept) {
+    let duplicates = machine.duplicates().unwrap();
+    assert_eq!(duplicates.audit().unwrap(), [""; 0]);
+    let pages = duplicates.pages().unwrap();
+    for url in &pages {
+        assert!(duplicates.standing(url).unwrap().is_some(), "{url}");
+    }
+    let judged: BTreeSet<String> = pages.iter().map(ToString::to_string).collect();
+    assert_eq!(judged, kept.with_text);
+    let counts = duplicates.counts();
+    assert!(counts.judged >= counts.pages, "{counts:?}");
 }
 
 /// Nothing is stored twice: the archive has one answer for each that the store knows of.

@@ -9,7 +9,7 @@
 
 use std::fmt::Debug;
 
-use local::shard::{keys, read_row, write_row};
+use local::shard::{keys, read_line, read_row, write_line, write_row};
 use ports::codec;
 use ports::robots_entry::{RobotsAccess, RobotsEntry};
 use ports::shard_store::{Found, FoundSet, Grant, LetterBody, RobotsFound, Tally, VisitLine};
@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use types::outcome::{Answer, Truncated};
 use types::record::{LastVisit, Retirement};
 use types::{
-    CrawlUrl, Discovery, Fault, HostState, Record, Refusal, SiteState, State, Timestamp, UrlId,
-    UrlRef, VisitId, WarcRef,
+    CrawlUrl, Discovery, Fault, HostState, News, PageLine, Record, Refusal, SiteState, State,
+    TextFacts, Timestamp, UrlId, UrlRef, VisitId, WarcRef,
 };
 
 use crate::{Shape, Target};
@@ -71,9 +71,14 @@ fn seeds() -> Vec<Vec<u8>> {
     let at = Timestamp::from_secs(1_800_000_000);
     let content_type = Some("text/html".into());
     let digest = Some([9; 20]);
+    let url_of = url.clone();
+    let page = Some(Box::new(page_line()));
     let line =
-        VisitLine { seq: 5, visit, url: url.clone(), at, status: 200, content_type, digest, warc };
+        VisitLine { seq: 5, visit, url: url_of, at, status: 200, content_type, digest, warc, page };
     all.push(codec::encode(&line));
+    let mut with_page = Vec::new();
+    write_line(&line, &mut with_page);
+    all.push(with_page);
     all.push(codec::encode(&Grant { visit, host: url.host_key(), url: Some(url.id()), at }));
     let rules = RobotsAccess::Rules { text: b"Disallow: /"[..].into(), read_at: at };
     let trouble = Some("timeout".into());
@@ -82,6 +87,26 @@ fn seeds() -> Vec<Vec<u8>> {
     let state = HostState { last_fault: Some(Fault::Status(503)), pages: 9, ..Default::default() };
     all.push(codec::encode(&state));
     all
+}
+
+fn text_facts() -> TextFacts {
+    TextFacts { digest: [1; 32], simhash: 77, words: 300, language: Some("pt-BR".into()) }
+}
+
+fn page_line() -> PageLine {
+    PageLine {
+        news: News::Other,
+        depth: 3,
+        seed: true,
+        title: Some("T".into()),
+        body_bytes: 70_000,
+        truncated: Some(Truncated::Length),
+        noindex: false,
+        nofollow: true,
+        noarchive: false,
+        text: Some(text_facts()),
+        sketch: Some(vec![5; 132].into()),
+    }
 }
 
 fn records() -> Vec<Record> {
@@ -94,6 +119,7 @@ fn records() -> Vec<Record> {
         status: 200,
         title: Some("T".into()),
         truncated: Some(Truncated::Time),
+        text: Some(Box::new(text_facts())),
         ..Answer::default()
     };
     let last = LastVisit {
@@ -172,6 +198,12 @@ fn check_values(bytes: &[u8], shape: &mut Shape) {
     }
     if let Some(line) = check_value::<VisitLine>(bytes, shape) {
         assert!(!line.at.rfc3339().is_empty() && !line.at.digits14().is_empty());
+    }
+    if let Ok(line) = read_line(bytes) {
+        shape.add(u64::from(line.page.is_some()));
+        let mut written = Vec::new();
+        write_line(&line, &mut written);
+        assert_eq!(read_line(&written).expect("our own line"), line);
     }
     check_value::<Grant>(bytes, shape);
     check_value::<RobotsEntry>(bytes, shape);

@@ -269,8 +269,17 @@ fn visited(visit: VisitId, at: Timestamp, task: Task, links: FoundSet) -> VisitC
         last.warc = warc;
     }
     let (url, content_type) = (record.url.clone(), Some("text/html".into()));
-    let line =
-        VisitLine { seq: 0, visit, url, at, status: 200, content_type, digest: Some(digest), warc };
+    let line = VisitLine {
+        seq: 0,
+        visit,
+        url,
+        at,
+        status: 200,
+        content_type,
+        digest: Some(digest),
+        warc,
+        page: None,
+    };
     VisitCommit {
         visit,
         host: record.url.host_key(),

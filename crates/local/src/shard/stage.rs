@@ -20,7 +20,7 @@ use super::group::{Group, HostIndex, Offer, RowIndex, Verdict, improved, nearest
 use super::keys::{self, HostKind};
 use super::meta::{self, Counters};
 use super::seen::is_open_to_offers;
-use super::{Shard, stored, upkeep};
+use super::{Shard, log, stored, upkeep};
 use crate::kv::{Batch, Family, Kv};
 
 /// Counted when a link finds no place; see `seen`.
@@ -275,7 +275,9 @@ impl<K: Kv> Shard<K> {
                 staged.counters.visit_seq += 1;
                 let mut line = line.clone();
                 line.seq = staged.counters.visit_seq;
-                staged.batch.put_value(Family::Visit, &keys::seq(line.seq), &line);
+                staged
+                    .batch
+                    .put_with(Family::Visit, &keys::seq(line.seq), |out| log::write(&line, out));
                 staged.answer.lines.push(line);
             }
         }

@@ -6,13 +6,15 @@
 //!
 //! ```text
 //! layout u8   2
-//! flags u8    1 https, 2 another port than the scheme's, 4 seed, 8 there is more, 16 wide, 32 held
+//! flags u8    1 https, 2 another port than the scheme's, 4 seed, 8 there is more, 16 wide, 32 held,
+//!             64 text
 //! band, hops  half a byte each; a byte each when wide
 //! depth       varint
 //! found       seconds since 1970, u32 little-endian
 //! port        u16 little-endian, when it is another
 //! path        to the end; or its length as a varint, the path, and the rest as postcard
 //! held        of a page that we have whole, as postcard
+//! text        facts of its text, where that was read, as postcard
 //! ```
 //!
 //! Layout 1 was the whole record as postcard; `migrate` rewrites it.
@@ -31,6 +33,7 @@ const SEED: u8 = 4;
 const MORE: u8 = 8;
 const WIDE: u8 = 16;
 const HELD: u8 = 32;
+const TEXT: u8 = 64;
 
 /// A row, read as far as the path.
 #[derive(Debug)]
@@ -41,6 +44,7 @@ pub(super) struct Stored<'a> {
     path: &'a str,
     more: Option<&'a [u8]>,
     held: bool,
+    text: bool,
 }
 
 /// What is known of a URL beyond how it was found.
@@ -74,6 +78,7 @@ pub fn write(record: &Record, out: &mut Vec<u8>) {
         && due.is_none()
         && last.is_none()
         && held.is_none();
+    let text = last.as_ref().and_then(|last| last.answer.text.as_deref());
     let flag = |bit: u8, on: bool| if on { bit } else { 0 };
     let other_port = url.port() != url.scheme().default_port();
     let wide = found.band > 15 || found.hops > 15;
@@ -84,7 +89,8 @@ pub fn write(record: &Record, out: &mut Vec<u8>) {
             | flag(SEED, found.seed)
             | flag(MORE, !untouched)
             | flag(WIDE, wide)
-            | flag(HELD, held.is_some()),
+            | flag(HELD, held.is_some())
+            | flag(TEXT, text.is_some()),
     );
     if wide {
         out.extend_from_slice(&[found.band, found.hops]);
@@ -106,6 +112,9 @@ pub fn write(record: &Record, out: &mut Vec<u8>) {
         put(&More { state, attempts, lost, fetch_count, due, last }, out);
         if let Some(held) = held {
             put(held, out);
+        }
+        if let Some(text) = text {
+            put(text, out);
         }
     }
 }
@@ -152,7 +161,15 @@ impl<'a> Stored<'a> {
             return Err(broken("its path"));
         }
         let found = Discovery { at, depth, hops, seed: flags & SEED != 0, band };
-        Ok(Self { scheme, port, found, path, more, held: flags & HELD != 0 })
+        Ok(Self {
+            scheme,
+            port,
+            found,
+            path,
+            more,
+            held: flags & HELD != 0,
+            text: flags & TEXT != 0,
+        })
     }
 
     /// Whether it is the row of this URL, whose host is the one of its key.
@@ -176,8 +193,16 @@ impl<'a> Stored<'a> {
             .map_err(|error| PortError::corrupt("read a URL's record", error))?;
         let record = Record::new(url, self.found);
         let Some(more) = self.more else { return Ok(record) };
-        let (MoreRead { state, attempts, lost, fetch_count, due, last }, rest) = decode(more)?;
-        let held: Option<Held> = if self.held { Some(decode(rest)?.0) } else { None };
+        let (MoreRead { state, attempts, lost, fetch_count, due, mut last }, mut rest) =
+            decode(more)?;
+        let mut held: Option<Held> = None;
+        if self.held {
+            let (read, behind) = decode(rest)?;
+            (held, rest) = (Some(read), behind);
+        }
+        if let (Some(last), true) = (&mut last, self.text) {
+            last.answer.text = Some(decode(rest)?.0);
+        }
         Ok(Record { state, attempts, lost, fetch_count, due, last, held, ..record })
     }
 }
@@ -220,7 +245,7 @@ mod tests {
     use expect_test::expect;
     use types::outcome::Answer;
     use types::record::{Retirement, Validators};
-    use types::{Fault, Held, Refusal, VisitId, WarcRef};
+    use types::{Fault, Held, Refusal, TextFacts, VisitId, WarcRef};
 
     fn record(url: &str, found: Discovery) -> Record {
         Record::new(CrawlUrl::parse(url).unwrap(), found)
@@ -261,9 +286,17 @@ mod tests {
         let last = Some(Box::new(last));
         let parsed = Record { state: State::Parsed, fetch_count: 1, last, ..plain };
         let held = Held { visit: VisitId(77), at: found().at, unchanged: 300, told: 2 };
+        let mut read = parsed.clone();
+        read.last.as_mut().unwrap().answer.text = Some(Box::new(text()));
         all.push(Record { held: Some(held), ..parsed.clone() });
+        all.push(Record { held: Some(held), ..read.clone() });
+        all.push(read);
         all.push(parsed);
         all
+    }
+
+    fn text() -> TextFacts {
+        TextFacts { digest: [9; 32], simhash: u64::MAX, words: 812, language: Some("en".into()) }
     }
 
     fn written(record: &Record) -> Vec<u8> {
@@ -307,6 +340,7 @@ mod tests {
             },
             title: Some("Opening hours and prices | Municipal Swimming Pool".into()),
             links: 131,
+            text: Some(Box::new(text())),
             ..Answer::default()
         };
         let last = LastVisit {
@@ -323,14 +357,14 @@ mod tests {
         Record { state: State::Parsed, fetch_count: 1, last, held, ..record }
     }
 
-    /// The table of docs/decisions/2026-11-17-what-a-row-holds.md.
+    /// The table of docs/decisions/2026-11-17-what-a-row-holds.md, and what came to it since.
     #[test]
     fn what_each_field_of_a_visited_row_takes() {
         type Without = fn(&mut Record);
         fn answer(record: &mut Record) -> &mut Answer {
             &mut record.last.as_mut().unwrap().answer
         }
-        let fields: [(&str, Without); 10] = [
+        let fields: [(&str, Without); 11] = [
             ("content type", |record| answer(record).content_type = None),
             ("body_bytes", |record| answer(record).body_bytes = 0),
             ("took_ms", |record| answer(record).took_ms = 0),
@@ -341,6 +375,7 @@ mod tests {
             ("links", |record| answer(record).links = 0),
             ("place in the archive", |record| record.last.as_mut().unwrap().warc = None),
             ("which visit brought it", |record| record.held = None),
+            ("facts of the text", |record| answer(record).text = None),
         ];
         let whole = written(&visited()).len();
         let mut table = format!("{whole} all\n");
@@ -359,7 +394,7 @@ mod tests {
             whole - named - head
         );
         expect![[r#"
-            224 all
+            270 all
              10 content type
               2 body_bytes
               1 took_ms
@@ -370,6 +405,7 @@ mod tests {
               1 links
               8 place in the archive
              14 which visit brought it
+             46 facts of the text
              35 how it was found, and its path
              31 state, counts, time, and a byte for what is not there
         "#]]

@@ -9,6 +9,7 @@ use crate::backup::{Backup, Saved, check};
 use crate::crawl::control::{self, Answer, Ask};
 use crate::dir::Dir;
 use crate::exit::{Exit, Fail, Outcome};
+use crate::wiring::Outputs;
 
 #[derive(Debug, Args)]
 pub struct BackupArgs {
@@ -45,8 +46,9 @@ fn at_rest(dir: &Dir, dest: &std::path::Path) -> Result<Saved, Fail> {
     let held = dir.hold()?;
     let backup = Backup::begin(dir, dest)?;
     let mut stores = stores(&held)?;
+    let outputs = backup.outputs(&Outputs::at_rest(dir, &held.mark)?);
     let begin =
         |(shard, store): (usize, &mut Box<dyn ports::ShardStore>)| store.copy(&backup.shard(shard));
     let copies = stores.iter_mut().enumerate().map(begin).collect();
-    Ok(backup.finish(copies)?)
+    Ok(backup.finish(outputs, copies)?)
 }

@@ -30,7 +30,7 @@ use crate::seeds;
 use crate::settings::layers::Resolved;
 use crate::settings::{Fsync, Settings, render};
 use crate::telemetry::{self, Stderr};
-use crate::wiring;
+use crate::wiring::{self, Outputs};
 
 #[derive(Debug, Args)]
 pub struct FrontierArgs {
@@ -112,13 +112,16 @@ struct Crawl {
     crew: Arc<Crew>,
     steering: Steering,
     net: wiring::Net,
+    outputs: Outputs,
     clock: SteadyClock,
     pages_before: u64,
 }
 
 fn open_crawl(held: &HeldDir, settings: &Settings, seeds: &[CrawlUrl]) -> Result<Crawl, Fail> {
     let ledger = Ledger::default();
-    let books = wiring::books_elsewhere(&held.dir, &held.mark, settings, &ledger)?;
+    let outputs = Outputs::open(&held.dir, &held.mark, settings)
+        .with_context(|| format!("open {}", held.dir.root().display()))?;
+    let books = wiring::books_elsewhere(&held.dir, &held.mark, settings, &outputs, &ledger)?;
     let now = Timestamp::from(std::time::SystemTime::now());
     let mut opened = engine::open(books, now, wiring::retry(settings))
         .with_context(|| format!("open {}", held.dir.root().display()))?;
@@ -156,7 +159,7 @@ fn open_crawl(held: &HeldDir, settings: &Settings, seeds: &[CrawlUrl]) -> Result
     };
     let engine = Engine::new(opened, parts)?;
     let steering = engine.steering();
-    Ok(Crawl { engine, crew, steering, net, clock, pages_before })
+    Ok(Crawl { engine, crew, steering, net, outputs, clock, pages_before })
 }
 
 async fn serve(
@@ -175,10 +178,11 @@ async fn serve(
         None => None,
     };
     let addresses = Addresses::of(&listener, rest.as_ref())?;
-    let Crawl { engine, crew, steering, net, clock, pages_before } =
+    let Crawl { engine, crew, steering, net, outputs, clock, pages_before } =
         open_crawl(held, settings, &seeds)?;
     drop(seeds);
-    let live = Arc::new(Live::new((steering.clone(), net), held, settings, pages_before));
+    let run = (steering.clone(), net, outputs);
+    let live = Arc::new(Live::new(run, held, settings, pages_before));
     let _control = Control::start(&held.dir, live)?;
     let (handle, mut desk_ended) = service::foreign::start(desk, Arc::new(clock));
     let mut terminate = signal(SignalKind::terminate()).context("hear of SIGTERM")?;

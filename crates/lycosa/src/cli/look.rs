@@ -14,7 +14,7 @@ use crate::exit::{Exit, Fail, Outcome};
 use crate::explain::Explanation;
 use crate::settings::layers::{Layers, Resolved};
 use crate::status::{ShardStanding, Status};
-use crate::wiring;
+use crate::wiring::{self, Outputs};
 
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -49,7 +49,8 @@ pub fn status(args: &StatusArgs) -> Outcome {
         for mut store in stores(&held)? {
             standings.push(ShardStanding::read(&mut *store, true)?);
         }
-        Status { archive_bytes: archive_bytes(&dir), ..Status::of(standings) }
+        let outputs = Outputs::at_rest(&held.dir, &held.mark)?;
+        Status { archive_bytes: archive_bytes(&dir), ..Status::of(standings).with(&outputs) }
     };
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -93,7 +94,8 @@ fn explain_at_rest(dir: &Dir, text: &str) -> Result<Explanation, Fail> {
     let url = canon.parse(text).map_err(Fail::failure)?;
     let mut stores = stores(&held)?;
     let now = Timestamp::from(std::time::SystemTime::now());
-    Ok(explain_in(&mut stores, &url, &held.mark, settings, now)?)
+    let outputs = Outputs::at_rest(&held.dir, &held.mark)?;
+    Ok(explain_in(&mut stores, &url, (&held.mark, settings, &outputs), now)?)
 }
 
 /// The stores, to look at. Opening one writes: what the last process left is mended first.

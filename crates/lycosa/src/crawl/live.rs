@@ -18,7 +18,7 @@ use crate::dlq::{self, Deed, Filter, Page};
 use crate::explain::{self, Explanation};
 use crate::settings::Settings;
 use crate::status::{ShardStanding, Status};
-use crate::wiring::{self, Net};
+use crate::wiring::{self, Net, Outputs};
 
 const ABOUT_TO_END: &str = "the crawl is about to end; ask again in a moment";
 const TOO_BUSY: &str = "the crawl is about to end, or others ask the same of it; try again later";
@@ -28,6 +28,7 @@ const TOO_BUSY: &str = "the crawl is about to end, or others ask the same of it;
 pub struct Live {
     pub steering: Steering,
     pub net: Net,
+    pub outputs: Outputs,
     dir: Dir,
     settings: Settings,
     mark: Mark,
@@ -40,7 +41,7 @@ pub struct Live {
 
 impl Live {
     pub fn new(
-        (steering, net): (Steering, Net),
+        (steering, net, outputs): (Steering, Net, Outputs),
         held: &HeldDir,
         settings: &Settings,
         pages_before: u64,
@@ -48,6 +49,7 @@ impl Live {
         Self {
             steering,
             net,
+            outputs,
             dir: held.dir.clone(),
             settings: settings.clone(),
             mark: held.mark.clone(),
@@ -94,7 +96,7 @@ impl Live {
             run_pages: Some(run_pages),
             pages_per_second: Some(run_pages as f64 / elapsed.as_secs_f64()),
             paused: self.paused.load(Ordering::Relaxed),
-            ..Status::of(shards)
+            ..Status::of(shards).with(&self.outputs)
         }
     }
 
@@ -128,8 +130,10 @@ impl Live {
         let _alone = self.backup.try_lock().map_err(|_| "another backup is being made")?;
         let say = |error: anyhow::Error| format!("{error:#}");
         let backup = Backup::begin(&self.dir, &dest).map_err(|fail| say(fail.error))?;
-        let copies = self.steering.copy(|shard| backup.shard(shard)).await.ok_or(ABOUT_TO_END)?;
-        let finished = tokio::task::spawn_blocking(move || backup.finish(copies)).await;
+        let outputs = || backup.outputs(&self.outputs);
+        let copies = self.steering.copy(outputs, |shard| backup.shard(shard)).await;
+        let (outputs, shards) = copies.ok_or(ABOUT_TO_END)?;
+        let finished = tokio::task::spawn_blocking(move || backup.finish(outputs, shards)).await;
         finished.map_err(|error| error.to_string())?.map_err(say)
     }
 
@@ -141,10 +145,12 @@ impl Live {
         let shard = url.site().shard(self.mark.shards);
         let names = wiring::archive_names(&self.mark, &self.settings, shard.0)
             .map_err(|error| error.to_string())?;
-        let settings = self.settings.clone();
+        let (settings, outputs) = (self.settings.clone(), self.outputs.clone());
         let now = ctx.clock.now();
         let told = ctx.keeper(shard).ask(move |books| {
-            let rules = explain::Rules { scope: &scope, settings: &settings, names: &names, now };
+            let duplicates = outputs.duplicates.as_ref();
+            let (scope, settings, names) = (&scope, &settings, &names);
+            let rules = explain::Rules { scope, settings, names, duplicates, now };
             explain::explain(&mut *books.store, &url, &rules)
         });
         match told.await {

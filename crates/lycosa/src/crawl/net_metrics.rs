@@ -1,16 +1,17 @@
-//! How goes it with names and connections, as Prometheus reads it?
+//! How goes it with names, connections and copies, as Prometheus reads it?
 //!
-//! The resolver and the fetcher keep counts of their own, without a registry; here they are written
-//! down when somebody asks.
+//! The resolver, the fetcher and the store of prints keep counts of their own, without a registry; here
+//! they are written down when somebody asks.
 
 use std::fmt::Write as _;
 
 use fetch::{DnsStats, FetchStats, LATENCY_BOUNDS_MS};
+use local::DuplicateCounts;
 
 const END: &str = "# EOF\n";
 
 /// Adds them to an exposition, before its end.
-pub fn add(text: &mut String, dns: &DnsStats, fetch: &FetchStats) {
+pub fn add(text: &mut String, dns: &DnsStats, fetch: &FetchStats, texts: &DuplicateCounts) {
     let ends = text.ends_with(END);
     if ends {
         text.truncate(text.len() - END.len());
@@ -26,6 +27,11 @@ pub fn add(text: &mut String, dns: &DnsStats, fetch: &FetchStats) {
         ("connections_stale", "counter", fetch.stale, "Open connections found closed when needed"),
         ("connections_waiting", "gauge", fetch.waiting as u64, "Open connections that wait"),
         ("fetch_held_bytes", "gauge", fetch.held_bytes as u64, "Bytes of answers in flight"),
+        ("text_pages", "gauge", texts.pages, "Pages with a text"),
+        ("text_copies", "gauge", texts.copies(), "Pages that are copies of another"),
+        ("texts_judged", "counter", texts.judged, "Texts compared with all others"),
+        ("texts_exact", "counter", texts.exact, "Texts that were there before"),
+        ("texts_near", "counter", texts.near, "Texts that nearly were"),
     ] {
         let ending = if kind == "counter" { "_total" } else { "" };
         let _ = write!(
@@ -69,7 +75,8 @@ mod tests {
         };
         (dns.latency[0], dns.latency[1], dns.latency[12]) = (1, 1, 1);
         let mut text = "lycosa_x 1\n# EOF\n".to_owned();
-        add(&mut text, &dns, &FetchStats { opened: 5, ..FetchStats::default() });
+        let texts = DuplicateCounts { pages: 9, originals: 7, exact: 2, ..Default::default() };
+        add(&mut text, &dns, &FetchStats { opened: 5, ..FetchStats::default() }, &texts);
         for line in [
             "lycosa_dns_seconds_bucket{le=\"0.001\"} 1\n",
             "lycosa_dns_seconds_bucket{le=\"0.002\"} 2\n",
@@ -77,6 +84,8 @@ mod tests {
             "lycosa_dns_seconds_sum 1.5\n",
             "lycosa_dns_hits_total 7\n",
             "lycosa_connections_opened_total 5\n",
+            "lycosa_text_copies 2\n",
+            "lycosa_texts_exact_total 2\n",
         ] {
             assert!(text.contains(line), "{line}{text}");
         }

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use engine::Ending;
+use local::DuplicateCounts;
 use serde::Serialize;
 use types::Timestamp;
 
@@ -16,7 +17,7 @@ use crate::dir::{Dir, Mark, write_whole};
 use crate::exit::Exit;
 use crate::settings::layers::{Origin, Resolved};
 use crate::settings::render;
-use crate::status::{Status, counted, size};
+use crate::status::{Status, copies, counted, size};
 
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -36,6 +37,8 @@ pub struct Report {
     pub failures: BTreeMap<String, u64>,
     /// Links that this run did not take, by the setting that decided.
     pub links_skipped: BTreeMap<String, u64>,
+    /// Pages with a text, and those that are copies; none where they are not compared.
+    pub duplicates: Option<DuplicateCounts>,
     /// None after a second interrupt, which does not wait for it.
     pub urls: Option<Survey>,
     pub archive: Vec<ArchiveFile>,
@@ -149,6 +152,7 @@ impl Report {
             statuses: status.statuses.clone(),
             failures: status.failed.clone(),
             links_skipped: status.links_skipped.clone(),
+            duplicates: status.duplicates,
             urls: survey,
             archive,
             settings: changed(resolved),
@@ -199,6 +203,9 @@ impl Report {
                 let named = urls.deferred.iter().map(|(name, n)| ((*name).to_owned(), *n));
                 line("waiting", counted(&named.collect()));
             }
+        }
+        if let Some(counts) = self.duplicates.filter(|counts| counts.copies() > 0) {
+            line("copies", copies(&counts));
         }
         if !self.links_skipped.is_empty() {
             line("not taken", format!("links by {}", counted(&self.links_skipped)));

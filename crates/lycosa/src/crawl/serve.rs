@@ -12,6 +12,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use local::Duplicates;
 use prometheus_client::registry::Registry;
 use service::door::{Door, KNOCK};
 use tokio::net::TcpListener;
@@ -72,8 +73,9 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &shared.registry) {
         Ok(()) => {
-            let net = &shared.live.net;
-            net_metrics::add(&mut text, &net.dns.stats(), &net.fetcher.stats());
+            let (net, outputs) = (&shared.live.net, &shared.live.outputs);
+            let texts = outputs.duplicates.as_ref().map(Duplicates::counts).unwrap_or_default();
+            net_metrics::add(&mut text, &net.dns.stats(), &net.fetcher.stats(), &texts);
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }

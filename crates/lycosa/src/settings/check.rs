@@ -92,7 +92,6 @@ impl Settings {
         let later = [
             (self.table.enabled, "table.enabled", "false"),
             (self.search.enabled, "search.enabled", "false"),
-            (self.pages.enabled, "pages.enabled", "false"),
             (self.recrawl.policy != RecrawlPolicy::Off, "recrawl.policy", "off"),
             (self.recrawl.budget.is_some(), "recrawl.budget", "none"),
             (self.render.mode != RenderMode::Never, "render.mode", "never"),

@@ -257,3 +257,30 @@ pub fn reasons(site: &Site, oracle: &Oracle, archive: &Archive) -> BTreeMap<Stri
     assert!(counted >= redirects, "{counted} of {redirects} redirects too far are counted");
     counts
 }
+
+/// Every page of the index is listed in pages.jsonl, once, and no other is.
+pub fn listed(dir: &Path) {
+    let is_html = |mime: &Value| mime.as_str().is_some_and(|mime| mime.starts_with("text/html"));
+    let url = |line: &Value| line["url"].as_str().expect("a line has its URL").to_owned();
+    let mut indexed = BTreeSet::new();
+    for entry in std::fs::read_dir(dir.join("indexes")).expect("there are indexes") {
+        let path = entry.expect("it can be read").path();
+        for line in std::fs::read_to_string(path).expect("an index is text").lines() {
+            let json = line.splitn(3, ' ').nth(2).expect("a line has three parts");
+            let line: Value = serde_json::from_str(json).expect("the third is JSON");
+            if line["status"] == "200" && is_html(&line["mime"]) {
+                indexed.insert(url(&line));
+            }
+        }
+    }
+    let text = std::fs::read_to_string(dir.join("pages/pages.jsonl")).expect("it is there");
+    let mut pages = BTreeSet::new();
+    for line in text.lines().skip(1) {
+        let line: Value = serde_json::from_str(line).expect("a line of JSON");
+        if is_html(&line["mime"]) {
+            assert!(pages.insert(url(&line)), "listed twice: {line}");
+        }
+    }
+    assert!(!pages.is_empty());
+    assert_eq!(pages, indexed);
+}

@@ -26,7 +26,7 @@ const EACH: u64 = 5;
 type Point = (&'static str, u64);
 
 /// The points of `LYCOSA_FAILPOINT`, and up to which time it comes there a life may go on.
-const POINTS: [Point; 9] = [
+const POINTS: [Point; 11] = [
     ("warc_append", 40),
     ("before_commit", 8),
     ("after_commit", 8),
@@ -35,6 +35,8 @@ const POINTS: [Point; 9] = [
     ("outbox_delivered", 3),
     ("robots_fetch", 2),
     ("cdxj_append", 3),
+    ("prints_commit", 8),
+    ("pages_append", 8),
     ("recovery", 2),
 ];
 /// Requests after which a life that has not come to its point is killed like any other.
@@ -264,6 +266,7 @@ fn killed_again_and_again(engine: &str) {
     judge::polite(&entries, &world, MANNERS);
     judge::complete(&entries, &world, &oracle);
     archive.holds(&oracle, &world);
+    judge::listed(&site.dir());
     assert!(again <= most, "{again} pages were fetched again");
     assert!(chronicle.kills >= random, "{} kills at random", chronicle.kills);
     for (point, _) in points {

@@ -5,6 +5,7 @@ mod backup;
 mod bad_input;
 mod common;
 mod config;
+mod copies;
 mod crawl;
 mod dlq;
 mod faults;

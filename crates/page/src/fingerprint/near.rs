@@ -8,6 +8,9 @@
 //! Always: memory is bounded by the number of entries; the oldest are forgotten first. A text that
 //! equals one which is remembered adds no entry.
 //!
+//! [`Prints::places`] and [`Prints::is_copy_at`] are the same look-up for whoever keeps prints elsewhere:
+//! which keys a text stands under, and which of those that stand there it copies.
+//!
 //! Not here: prints on disk, and a cache over them.
 
 use std::fmt;
@@ -38,6 +41,41 @@ pub struct Copy {
     pub exact: bool,
     /// Bits in which the SimHashes differ.
     pub distance: u32,
+}
+
+/// A table, and a key in it. Texts that are nearly the same meet at one place at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Below [`TABLES`]: first those of the SimHash, then those of the bands.
+    pub table: u8,
+    pub key: u32,
+}
+
+/// Tables of nearly equal texts.
+pub const TABLES: usize = BLOCK_PAIRS.len() + BANDS;
+
+impl Prints {
+    /// Where the text stands, and is looked for. One that is too short to be compared stands nowhere:
+    /// it is a copy only of what has its digest.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        let simhashes = BLOCK_PAIRS.iter().map(|blocks| blocks.key(self.simhash));
+        let bands = (0..BANDS).map(|band| self.sketch.band(band));
+        let tables = if self.sketch.is_telling() { TABLES } else { 0 };
+        let keys = simhashes.chain(bands).take(tables);
+        keys.zip(0..).map(|(key, table)| Place { table, key })
+    }
+
+    /// Whether this is nearly the other text, which was found at this place.
+    pub fn is_copy_at(&self, place: Place, other: &Self) -> bool {
+        let by_band = usize::from(place.table) >= BLOCK_PAIRS.len();
+        (by_band || self.simhash.distance(other.simhash) <= DISTANCE_MAX)
+            && agree(&self.sketch, &other.sketch)
+    }
+}
+
+/// Whether two texts hold nearly the same.
+fn agree(one: &Sketch, other: &Sketch) -> bool {
+    one.similarity(other).is_some_and(|similarity| similarity >= SIMILARITY_MIN)
 }
 
 /// Remembers prints, and finds the earliest of which new ones are a copy.
@@ -163,7 +201,7 @@ impl NearIndex {
         let mut seen = self.by_digest.touch(short_digest(prints) as u64);
         if prints.sketch.is_telling() {
             for (table, blocks) in self.by_simhash.iter().zip(&BLOCK_PAIRS) {
-                seen ^= table.touch(blocks.key(prints.simhash));
+                seen ^= table.touch(u64::from(blocks.key(prints.simhash)));
             }
             for (n, table) in self.by_band.iter().enumerate() {
                 seen ^= table.touch(u64::from(prints.sketch.band(n)));
@@ -206,8 +244,7 @@ impl NearIndex {
     }
 
     fn agrees(&self, number: u32, prints: &Prints) -> bool {
-        let similarity = self.sketches[self.slot(number)].similarity(&prints.sketch);
-        similarity.is_some_and(|similarity| similarity >= SIMILARITY_MIN)
+        agree(&self.sketches[self.slot(number)], &prints.sketch)
     }
 
     /// Every entry within [`DISTANCE_MAX`] bits.
@@ -215,7 +252,7 @@ impl NearIndex {
         for (table, blocks) in self.by_simhash.iter().zip(&BLOCK_PAIRS) {
             let mine = blocks.tag(simhash);
             let will_do = |tag: u16| (tag ^ mine).count_ones() <= DISTANCE_MAX;
-            table.find(blocks.key(simhash), will_do, &mut |number| {
+            table.find(u64::from(blocks.key(simhash)), will_do, &mut |number| {
                 // A number that was forgotten leads to another entry here, and is refused later.
                 if self.simhashes[self.slot(number)].distance(simhash) <= DISTANCE_MAX {
                     found(number);
@@ -244,7 +281,7 @@ impl NearIndex {
             return;
         }
         for (table, blocks) in self.by_simhash.iter_mut().zip(&BLOCK_PAIRS) {
-            table.put(blocks.key(simhash), blocks.tag(simhash), number, is_live);
+            table.put(u64::from(blocks.key(simhash)), blocks.tag(simhash), number, is_live);
         }
         for (n, table) in self.by_band.iter_mut().enumerate() {
             let band = sketch.band(n);
@@ -295,19 +332,24 @@ fn tag_of_band(band: u32) -> u16 {
 
 /// Two of the five blocks of a SimHash, as a key, and two others, for the tag.
 struct BlockPair {
-    key: u64,
+    key: [u32; 2],
     tag: [u32; 2],
 }
 
+/// Bits of a block; the last has one less.
+const BLOCK_BITS: u32 = 13;
+
 impl BlockPair {
-    const fn of(one: usize, other: usize, tag: [usize; 2]) -> Self {
-        /// Four blocks of 13 bits and one of 12.
-        const BLOCKS: [u64; 5] = [0x1fff, 0x1fff << 13, 0x1fff << 26, 0x1fff << 39, 0xfff << 52];
-        Self { key: BLOCKS[one] | BLOCKS[other], tag: [13 * tag[0] as u32, 13 * tag[1] as u32] }
+    const fn of(one: u32, other: u32, tag: [u32; 2]) -> Self {
+        Self {
+            key: [BLOCK_BITS * one, BLOCK_BITS * other],
+            tag: [BLOCK_BITS * tag[0], BLOCK_BITS * tag[1]],
+        }
     }
 
-    fn key(&self, simhash: SimHash) -> u64 {
-        simhash.0 & self.key
+    fn key(&self, simhash: SimHash) -> u32 {
+        let [one, other] = self.key.map(|at| (simhash.0 >> at) as u32 & ((1 << BLOCK_BITS) - 1));
+        one | other << BLOCK_BITS
     }
 
     /// Bits as they are, not hashed: of two SimHashes no more differ in them than in the whole.
@@ -362,6 +404,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn places_are_those_of_the_index() {
+        let (one, near) = (text(1, 300), edited(&text(1, 300), 40));
+        let texts =
+            [one.clone(), near, edited(&one, 9), edited(&one, 2), text(2, 300), "a b".into()];
+        for mine in texts.iter().map(|text| Prints::of(text)) {
+            for other in texts.iter().map(|text| Prints::of(text)) {
+                let mut index = NearIndex::new(1);
+                index.add(&other);
+                let theirs: Vec<Place> = other.places().collect();
+                let mut met = mine.places().filter(|place| theirs.contains(place));
+                let is_copy = met.any(|place| mine.is_copy_at(place, &other));
+                let found = index.find(&mine).is_some();
+                assert_eq!(is_copy || mine.digest == other.digest, found);
+            }
+        }
+        assert_eq!(Prints::of(&texts[0]).places().count(), TABLES);
+        assert_eq!(Prints::of("a b").places().count(), 0);
     }
 
     #[test]

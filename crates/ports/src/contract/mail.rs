@@ -175,6 +175,7 @@ fn the_log_is_read_and_trimmed<R: Reopen>(state: &mut R) {
             content_type: None,
             digest: None,
             warc: (n % 2 == 0).then_some(WarcRef { file: 0, offset: n, length: 1 }),
+            page: None,
         });
         written.extend(store.commit(settle(vec![commit])).unwrap().lines);
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use types::outcome::{Answer, Failure, Fault};
 use types::record::Retirement;
 use types::{
-    HostRule, HostState, Origin, Outcome, QueueKey, Scheme, ShardId, Site, SiteState, State,
-    WarcRef,
+    HostRule, HostState, News, Origin, Outcome, PageLine, QueueKey, Scheme, ShardId, Site,
+    SiteState, State, TextFacts, WarcRef,
 };
 
 use super::kit::*;
@@ -65,6 +65,7 @@ fn a_visit_writes_everything<R: Reopen>(state: &mut R) {
         content_type: Some("text/html".into()),
         digest: Some([7; 20]),
         warc: Some(warc),
+        page: Some(Box::new(page_line())),
     });
     let mut robots = robots_visit(next + 1, &tasks[0]);
     robots.host_state = host_state.clone();
@@ -318,4 +319,22 @@ fn a_closed_shard_opens_as_it_was<R: Reopen>(state: &mut R) {
     assert_eq!(store.note("settings").unwrap().as_deref(), Some(&b"abc"[..]));
     assert_eq!(store.note("other").unwrap(), None);
     check_audit(state, &store);
+}
+
+/// What most pages tell.
+fn page_line() -> PageLine {
+    let text = TextFacts { digest: [8; 32], simhash: 9, words: 300, language: Some("en".into()) };
+    PageLine {
+        news: News::Other,
+        depth: 2,
+        seed: false,
+        title: Some("A page".into()),
+        body_bytes: 70_000,
+        truncated: None,
+        noindex: false,
+        nofollow: true,
+        noarchive: false,
+        text: Some(text),
+        sketch: Some(vec![1; 132].into()),
+    }
 }

@@ -17,7 +17,7 @@ use types::outcome::{Failure, Truncated};
 use types::record::LastVisit;
 use types::{
     Answer, CrawlUrl, Discovery, Fault, Held, Outcome, QueueKey, Record, Refusal, ShardId, Task,
-    Timestamp, UrlId, Validators, VisitId,
+    TextFacts, Timestamp, UrlId, Validators, VisitId,
 };
 use wire::lycosa as api;
 
@@ -303,6 +303,13 @@ fn answer_told(answer: &Answer) -> api::Answer {
         noarchive: answer.noarchive,
         moved_to: String::new(),
         unchanged: false,
+        text: answer.text.as_deref().map(|facts| api::Text {
+            digest: facts.digest.to_vec(),
+            simhash: facts.simhash,
+            sketch: answer.sketch.as_deref().unwrap_or_default().to_vec(),
+            words: facts.words,
+            language: text(&facts.language),
+        }),
     }
 }
 
@@ -313,6 +320,10 @@ fn answer_understood(told: api::Answer) -> Result<Answer, String> {
         _ => Some(told.digest.try_into().map_err(|_| "a digest has 20 bytes".to_owned())?),
     };
     let truncated = truncated(&told.truncated)?;
+    let (text, sketch) = match told.text {
+        Some(text) => text_understood(text)?,
+        None => (None, None),
+    };
     Ok(Answer {
         status: status.ok_or_else(|| format!("{} is no status", told.status))?,
         content_type: some(&told.content_type),
@@ -326,8 +337,27 @@ fn answer_understood(told: api::Answer) -> Result<Answer, String> {
         noindex: told.noindex,
         nofollow: told.nofollow,
         noarchive: told.noarchive,
+        text,
+        sketch,
     })
 }
+
+type TextUnderstood = (Option<Box<TextFacts>>, Option<Box<[u8]>>);
+
+fn text_understood(told: api::Text) -> Result<TextUnderstood, String> {
+    let digest = told.digest.try_into().map_err(|_| "the digest of a text has 32 bytes")?;
+    // The reader of sketches knows their length; here is only a bound.
+    if told.sketch.len() > SKETCH_BYTES_MAX || told.language.len() > LANGUAGE_BYTES_MAX {
+        return Err("a sketch or a language of this length is none".to_owned());
+    }
+    let (simhash, words, language) = (told.simhash, told.words, some(&told.language));
+    let sketch = (!told.sketch.is_empty()).then(|| told.sketch.into());
+    Ok((Some(Box::new(TextFacts { digest, simhash, words, language })), sketch))
+}
+
+/// What a worker may say of a text at most.
+const SKETCH_BYTES_MAX: usize = 1 << 10;
+const LANGUAGE_BYTES_MAX: usize = 64;
 
 fn fault_told(fault: &Fault) -> api::Fault {
     let detail = match fault {
@@ -524,6 +554,13 @@ mod tests {
             links: 6,
             truncated: Some(Truncated::Time),
             nofollow: true,
+            text: Some(Box::new(TextFacts {
+                digest: [6; 32],
+                simhash: u64::MAX - 1,
+                words: 5,
+                language: Some("de".into()),
+            })),
+            sketch: Some(vec![4; 132].into()),
             ..Answer::default()
         }
     }
