@@ -15,11 +15,15 @@ use crate::args::{self, Args};
 use crate::repo::{self, Repo};
 
 /// Where each target's hunt is: `--package`, and which of its tests.
-const TARGETS: [(&str, &[&str]); 9] = [
+const TARGETS: [(&str, &[&str]); 13] = [
     ("canonical", FUZZ),
     ("links", FUZZ),
     ("prints", FUZZ),
     ("extract", FUZZ),
+    ("pdf", FUZZ),
+    ("office", FUZZ),
+    ("image", FUZZ),
+    ("data", FUZZ),
     ("record", FUZZ),
     ("robots", FUZZ),
     ("sitemap", FUZZ),

@@ -3,7 +3,9 @@
 //! `cargo xtask fuzz` runs the same for longer.
 
 use lycosa_fuzz::hunt;
-use lycosa_fuzz::targets::{canonical, extract, links, prints, record, robots, sitemap, warc};
+use lycosa_fuzz::targets::{
+    canonical, documents, extract, links, prints, record, robots, sitemap, warc,
+};
 
 #[test]
 fn no_robots_txt_breaks_its_reader() {
@@ -43,4 +45,24 @@ fn every_text_has_its_prints() {
 #[test]
 fn no_page_breaks_the_reader_of_content() {
     hunt(&extract::TARGET);
+}
+
+#[test]
+fn no_pdf_breaks_its_reader() {
+    hunt(&documents::PDF);
+}
+
+#[test]
+fn no_office_document_breaks_its_reader() {
+    hunt(&documents::OFFICE);
+}
+
+#[test]
+fn no_picture_breaks_its_reader() {
+    hunt(&documents::IMAGE);
+}
+
+#[test]
+fn no_data_breaks_its_reader() {
+    hunt(&documents::DATA);
 }

@@ -177,10 +177,109 @@ mod tests {
     }
 
     #[test]
+    fn the_byte_order_mark_beats_all_other_words() {
+        let says_other = Some("text/html; charset=windows-1252");
+        for (body, name) in [
+            (&b"\xef\xbb\xbf<meta charset=koi8-r>"[..], "UTF-8"),
+            (b"\xff\xfe<\0p\0>\0", "UTF-16LE"),
+            (b"\xfe\xff\0<\0p\0>", "UTF-16BE"),
+        ] {
+            let text = check(body, says_other, name, Bom);
+            assert!(text.starts_with('<'), "the mark is no part of the text: {text:?}");
+        }
+        // Of UTF-32 browsers know nothing: its mark begins like that of UTF-16.
+        check(b"\xff\xfe\0\0x\0\0\0", None, "UTF-16LE", Bom);
+    }
+
+    #[test]
+    fn utf_16_without_a_mark_needs_a_word_of_its_server() {
+        let bytes = b"<\0p\0>\0h\0i\0";
+        assert_eq!(check(bytes, Some("text/html; charset=utf-16"), "UTF-16LE", Header), "<p>hi");
+        assert_eq!(check(bytes, Some("text/html; charset=utf-16le"), "UTF-16LE", Header), "<p>hi");
+        // Nobody said so, and no browser looks for it: the zeros stay in the text.
+        assert!(check(bytes, None, "UTF-8", ValidUtf8).contains('\0'));
+    }
+
+    #[test]
+    fn old_names_of_latin_1_mean_windows_1252() {
+        for label in [
+            "iso-8859-1",
+            "latin1",
+            "us-ascii",
+            "ascii",
+            "cp1252",
+            "x-cp1252",
+            "l1",
+            "ANSI_X3.4-1968",
+        ] {
+            let content_type = format!("text/html; charset={label}");
+            assert_eq!(check(b"\x93a\x94", Some(&content_type), "windows-1252", Header), "“a”");
+            let meta = format!("<meta charset={label}>").into_bytes();
+            assert!(
+                check(&[&meta[..], b"\x80"].concat(), None, "windows-1252", Meta).ends_with('€')
+            );
+        }
+    }
+
+    #[test]
+    fn x_user_defined_is_itself_in_a_header_and_windows_1252_in_a_meta() {
+        let header = Some("text/html; charset=x-user-defined");
+        assert_eq!(check(b"\x80", header, "x-user-defined", Header), "\u{f780}");
+        let text = check(b"<meta charset=x-user-defined>\x80", None, "windows-1252", Meta);
+        assert!(text.ends_with('€'));
+    }
+
+    #[test]
+    fn chinese_and_japanese_are_read_by_every_name_they_have() {
+        for (label, name) in
+            [("gb2312", "GBK"), ("gbk", "GBK"), ("x-gbk", "GBK"), ("gb18030", "gb18030")]
+        {
+            let content_type = format!("text/html; charset={label}");
+            assert_eq!(check(b"\xd6\xd0\xce\xc4", Some(&content_type), name, Header), "中文");
+        }
+        // Four bytes: only in the newer one, which the older name stands for too.
+        let gb18030 = Some("text/html; charset=gb18030");
+        assert_eq!(check(b"\x81\x30\x81\x30", gb18030, "gb18030", Header), "\u{80}");
+        let iso = b"\x1b$B$\"$$\x1b(B ok";
+        let by_header = Some("text/html; charset=iso-2022-jp");
+        assert_eq!(check(iso, by_header, "ISO-2022-JP", Header), "あい ok");
+        let meta = [&b"<meta charset=iso-2022-jp>"[..], iso].concat();
+        assert!(check(&meta, None, "ISO-2022-JP", Meta).ends_with("あい ok"));
+        for label in ["shift_jis", "sjis", "ms_kanji", "windows-31j"] {
+            let content_type = format!("text/html; charset={label}");
+            assert_eq!(check(b"\x82\xa0", Some(&content_type), "Shift_JIS", Header), "あ");
+        }
+    }
+
+    #[test]
+    fn of_words_that_contradict_each_other_the_first_that_is_known_counts() {
+        let body = b"<meta charset=klingon><meta http-equiv=content-type content='text/html; charset=koi8-r'>\
+                     <meta charset=utf-8>\xc4";
+        assert!(check(body, Some("text/html; charset=klingon"), "KOI8-R", Meta).ends_with('д'));
+        let body = b"<?xml version='1.0' encoding='windows-1251'?><meta charset=koi8-r>\xc4";
+        assert!(check(body, None, "KOI8-R", Meta).ends_with('д'));
+        // In XML the declaration is the only word on it.
+        let (text, charset) = decode(body, None, None, true);
+        assert_eq!((charset.name, charset.source), ("windows-1251", XmlDeclaration));
+        assert!(text.ends_with('Д'));
+    }
+
+    #[test]
+    fn a_meta_counts_against_valid_utf_8_only_within_the_first_kilobyte() {
+        let meta = b"<meta charset=koi8-r>";
+        let page = |spaces: usize| [&vec![b' '; spaces][..], meta, "ä".as_bytes()].concat();
+        check(&page(1_024 - meta.len()), None, "KOI8-R", Meta);
+        check(&page(1_024 - meta.len() + 1), None, "UTF-8", ValidUtf8);
+    }
+
+    #[test]
     fn an_encoding_that_browsers_refuse_shows_nothing() {
-        let text =
-            check(b"<a href=x>", Some("text/html; charset=iso-2022-kr"), "replacement", Header);
-        assert_eq!(text, "\u{fffd}");
+        for label in ["iso-2022-kr", "iso-2022-cn", "iso-2022-cn-ext", "hz-gb-2312", "replacement"]
+        {
+            let content_type = format!("text/html; charset={label}");
+            let text = check(b"<a href=x>", Some(&content_type), "replacement", Header);
+            assert_eq!(text, "\u{fffd}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which entries does a feed have?
 //!
 //! RSS from 0.90 to 2.0 (also 1.0, which is RDF), Atom 0.3 and 1.0, JSON Feed. Of an entry its
-//! link, title and date are read: what a crawler needs to know that there is something new.
+//! link, title and date are read, which a crawler needs to know that there is something new, and
+//! the text that the feed tells of it.
 //!
 //! Always: as for sitemaps; nothing panics, and entries have a limit.
 
@@ -9,6 +10,7 @@ use serde_json::Value as Json;
 use url::Url;
 
 use crate::complaints::{Complaints, quoted};
+use crate::content::structured::plain;
 use crate::date::{self, Moment};
 use crate::links::resolve;
 use crate::records::{self, Field, Form, Name, Record, Tag};
@@ -17,6 +19,8 @@ use crate::sitemap::{ENTRIES_MAX, address};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feed {
     pub kind: FeedKind,
+    pub title: Option<String>,
+    pub description: Option<String>,
     pub entries: Vec<FeedEntry>,
 }
 
@@ -31,6 +35,8 @@ pub enum FeedKind {
 pub struct FeedEntry {
     pub link: Option<Url>,
     pub title: Option<String>,
+    /// What it says, as far as the feed tells: text without markup.
+    pub summary: Option<String>,
     /// When it was changed, or else published.
     pub date: Option<Moment>,
 }
@@ -47,6 +53,9 @@ const DATES: [&str; 8] = [
     "publication_date",
 ];
 
+/// Where the text of an entry may stand, the fullest first.
+const SUMMARIES: [&str; 4] = ["encoded", "content", "description", "summary"];
+
 /// Reads a feed in XML whose root is known.
 pub(crate) fn read_xml(
     xml: &str,
@@ -59,7 +68,9 @@ pub(crate) fn read_xml(
         is_entry: &|name| name.is_one_of(&["item", "entry"]) && !is_media(name),
         is_field: &|name| {
             !is_media(name)
-                && (name.is_one_of(&["link", "title", "guid", "id"]) || name.is_one_of(&DATES))
+                && (name.is_one_of(&["link", "title", "guid", "id"])
+                    || name.is_one_of(&SUMMARIES)
+                    || name.is_one_of(&DATES))
         },
         records_max: ENTRIES_MAX,
     };
@@ -72,8 +83,37 @@ pub(crate) fn read_xml(
     records::read(xml, root.at, &form, complaints, |record, complaints| {
         entries.push(entry(record, base, entries.len() + 1, complaints));
     });
-    Feed { kind, entries }
+    let (title, description) = about(&xml[root.at..]);
+    Feed { kind, title, description, entries }
 }
+
+/// Title and description of the feed itself: what stands before its first entry.
+fn about(xml: &str) -> (Option<String>, Option<String>) {
+    let is_head = |name: Name<'_>| name.is_one_of(&["channel", "feed", "rdf"]) && !is_media(name);
+    let form = Form {
+        is_entry: &|name| is_head(name) || name.is_one_of(&["item", "entry"]) && !is_media(name),
+        is_field: &|name| {
+            !is_media(name) && name.is_one_of(&["title", "description", "subtitle", "tagline"])
+        },
+        records_max: HEADS_MAX,
+    };
+    let (mut title, mut description) = (None, None);
+    records::read(xml, 0, &form, &mut Complaints::default(), |record, _| {
+        let head = record
+            .fields
+            .first()
+            .is_some_and(|own| matches!(local(own), "channel" | "feed" | "rdf"));
+        if head && title.is_none() {
+            title = record.text("title").map(|text| one_line(&plain(text)));
+            let texts = ["description", "subtitle", "tagline"].iter();
+            description = texts.filter_map(|name| record.text(name)).map(plain).next();
+        }
+    });
+    (title, description)
+}
+
+/// The head comes first; RSS 1.0 has its root before it, and entries follow.
+const HEADS_MAX: usize = 3;
 
 /// Players and previews carry links and titles of their own.
 fn is_media(name: Name<'_>) -> bool {
@@ -121,7 +161,12 @@ fn entry(
         complaints.add(format!("entry {number}: date {} is not understood", quoted(written)));
     }
     let title = record.text("title").map(one_line);
-    FeedEntry { link, title, date }
+    let summary = SUMMARIES.iter().find_map(|name| {
+        let mut all = record.fields.iter().skip(1);
+        let text = plain(&all.find(|field| local(field) == *name)?.text);
+        Some(text).filter(|text| !text.is_empty())
+    });
+    FeedEntry { link, title, summary, date }
 }
 
 fn local(field: &Field) -> &str {
@@ -182,8 +227,17 @@ pub(crate) fn read_json(
         FeedEntry {
             link: written.and_then(|href| address(href, base)),
             title: text("title").map(one_line),
+            summary: ["content_text", "content_html", "summary"]
+                .iter()
+                .find_map(|name| text(name).map(plain).filter(|text| !text.is_empty())),
             date: text("date_modified").or_else(|| text("date_published")).and_then(date::parse),
         }
     });
-    Some(Feed { kind: FeedKind::Json, entries: entries.collect() })
+    let text = |name: &str| json.get(name).and_then(Json::as_str).map(one_line);
+    Some(Feed {
+        kind: FeedKind::Json,
+        title: text("title"),
+        description: text("description"),
+        entries: entries.collect(),
+    })
 }

@@ -12,6 +12,7 @@
 //!
 //! Not here: where prints are stored, and what becomes of a copy (the engine).
 
+mod lines;
 mod near;
 mod normal;
 mod simhash;

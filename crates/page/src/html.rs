@@ -95,6 +95,7 @@ impl Reader<'_> {
             }
             return;
         }
+        self.found.links.at = start.attributes_at;
         if start.foreign {
             self.start_foreign(start);
         } else {
@@ -134,6 +135,7 @@ impl Reader<'_> {
             Tag::Frame | Tag::Iframe => {
                 let [src] = start.pick(["src"]);
                 self.requisite(LinkKind::Frame, src);
+                self.lazy(start, LinkKind::Frame);
             }
             Tag::Html => self.lang(start),
             // Browsers take `<image>` for a misspelling.
@@ -154,6 +156,7 @@ impl Reader<'_> {
                 let [src, srcset] = start.pick(["src", "srcset"]);
                 self.requisite(LinkKind::Media, src);
                 self.srcset(srcset);
+                self.lazy(start, LinkKind::Media);
             }
             Tag::Template => {
                 let [shadow] = start.pick(["shadowrootmode"]);
@@ -170,6 +173,7 @@ impl Reader<'_> {
                 if start.tag == Tag::Video {
                     self.requisite(LinkKind::Image, poster);
                 }
+                self.lazy(start, LinkKind::Media);
             }
             _ => {}
         }
@@ -262,11 +266,27 @@ impl Reader<'_> {
         let [src, srcset, alt] = start.pick(["src", "srcset", "alt"]);
         self.requisite(LinkKind::Image, src);
         self.srcset(srcset);
+        self.lazy(start, LinkKind::Image);
         if let Some(alt) = alt
             && self.anchor.is_some()
             && self.alt.is_empty()
         {
             self.alt.add_attribute(alt);
+        }
+    }
+
+    /// What a script puts in the place of `src` when the reader scrolls there: no browser and no
+    /// standard knows these names, but lazy loaders agree on few.
+    fn lazy(&mut self, start: &StartTag<'_>, kind: LinkKind) {
+        if !self.limits.lazy {
+            return;
+        }
+        let one = ["data-src", "data-original", "data-lazy-src", "data-lazy", "data-original-src"];
+        for href in start.pick(one) {
+            self.requisite(kind, href);
+        }
+        for list in start.pick(["data-srcset", "data-lazy-srcset"]) {
+            self.srcset(list);
         }
     }
 

@@ -1,8 +1,8 @@
 //! What sort of thing did the server send?
 //!
 //! The `Content-Type` decides, with the exceptions that the MIME sniffing standard and daily
-//! experience ask for: no or an unknown type is guessed from the first bytes, PDF and images are
-//! recognised under a general or wrong type, and XML whose root is `<html>` is XHTML.
+//! experience ask for: no or an unknown type is guessed from the first bytes, PDF, images and office
+//! documents are recognised under a general or wrong type, and XML whose root is `<html>` is XHTML.
 
 use memchr::memmem;
 
@@ -19,8 +19,11 @@ pub enum ContentKind {
     Xml,
     /// Plain text, and code and data in text form.
     Text,
+    Json,
     Pdf,
     Image,
+    /// Documents, tables and slides that are XML in a zip: OOXML and OpenDocument.
+    Office,
     /// Anything else.
     Other,
 }
@@ -29,6 +32,11 @@ impl ContentKind {
     /// Whether it is read for links.
     pub fn is_html(self) -> bool {
         matches!(self, Self::Html | Self::Xhtml)
+    }
+
+    /// Whether its bytes are characters.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Html | Self::Xhtml | Self::Xml | Self::Text | Self::Json)
     }
 }
 
@@ -70,11 +78,19 @@ impl Declared {
             ("text" | "application", "xml") => Xml,
             (_, name) if name.ends_with("+xml") => Xml,
             ("application", "pdf" | "x-pdf") => Pdf,
-            ("text", _) | ("application", "json" | "javascript" | "x-javascript") => Text,
-            (_, name) if name.ends_with("+json") => Text,
+            ("application" | "text", "json") => Json,
+            (_, name) if name.ends_with("+json") => Json,
+            ("text", _) | ("application", "javascript" | "x-javascript") => Text,
+            ("application", name) if is_office(name) => Office,
             _ => Other,
         })
     }
+}
+
+fn is_office(name: &str) -> bool {
+    ["vnd.openxmlformats-officedocument.", "vnd.oasis.opendocument."]
+        .iter()
+        .any(|family| name.starts_with(family))
 }
 
 /// `text/html` out of `Text/HTML; charset=…`, in its own case.
@@ -95,6 +111,8 @@ fn magic(bytes: &[u8]) -> Option<ContentKind> {
     ];
     if bytes.starts_with(b"%PDF-") {
         Some(ContentKind::Pdf)
+    } else if bytes.starts_with(b"PK\x03\x04") && is_office_zip(bytes) {
+        Some(ContentKind::Office)
     } else if IMAGES.iter().any(|image| bytes.starts_with(image))
         || bytes.starts_with(b"RIFF") && bytes.get(8..14) == Some(b"WEBPVP")
         || bytes.get(4..12) == Some(b"ftypavif")
@@ -103,6 +121,16 @@ fn magic(bytes: &[u8]) -> Option<ContentKind> {
     } else {
         None
     }
+}
+
+/// Office programs write the same few names first.
+fn is_office_zip(bytes: &[u8]) -> bool {
+    // The name of the first file stands at byte 30, and what it holds behind it.
+    let name = bytes.get(30..).unwrap_or_default();
+    let first =
+        [&b"[Content_Types].xml"[..], b"_rels/.rels", b"docProps/", b"word/", b"xl/", b"ppt/"];
+    first.iter().any(|first| name.starts_with(first))
+        || name.starts_with(b"mimetypeapplication/vnd.oasis.opendocument.")
 }
 
 /// For a body without a type: markup, text or neither.
@@ -125,9 +153,19 @@ fn guess(bytes: &[u8]) -> ContentKind {
     } else if is_feed(bytes) || begins_with(b"<urlset") || begins_with(b"<sitemapindex") {
         ContentKind::Xml
     } else if BOMS.iter().any(|bom| bytes.starts_with(bom)) || !bytes.iter().any(is_binary) {
-        ContentKind::Text
+        if is_json(text) { ContentKind::Json } else { ContentKind::Text }
     } else {
         ContentKind::Other
+    }
+}
+
+/// An object or a list of JSON: nothing else begins so.
+fn is_json(text: &[u8]) -> bool {
+    let inside = text.get(1..).unwrap_or_default().trim_ascii_start();
+    match text.first() {
+        Some(b'{') => matches!(inside.first(), Some(b'"' | b'}')),
+        Some(b'[') => matches!(inside.first(), Some(b'{' | b'[' | b'"' | b']')),
+        _ => false,
     }
 }
 
@@ -180,8 +218,11 @@ mod tests {
             ("text/xml", Xml),
             ("text/plain", Text),
             ("text/css", Text),
-            ("application/json", Text),
-            ("application/ld+json", Text),
+            ("application/json", Json),
+            ("application/ld+json", Json),
+            ("application/javascript", Text),
+            ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", Office),
+            ("application/vnd.oasis.opendocument.text", Office),
             ("application/pdf", Pdf),
             ("image/svg+xml", Image),
             ("video/mp4", Other),
@@ -221,6 +262,11 @@ mod tests {
             (b"", Text),
             (b"\xff\xfeh\0i\0", Text),
             (b"PK\x03\x04", Other),
+            (b"PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0\xdf\xa4\xd2lZ\x01\0\0 \x05\0\0\x13\0\0\0[Content_Types].xml", Office),
+            (b"{\"a\": 1}", Json),
+            (b" [{}]", Json),
+            (b"[1] A footnote", Text),
+            (b"{ curly }", Text),
         ] {
             for nothing in [None, Some(""), Some("*/*"), Some("unknown/unknown"), Some("html")] {
                 assert_eq!(sniff(nothing, bytes), kind, "{:?}", String::from_utf8_lossy(bytes));

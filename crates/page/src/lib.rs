@@ -3,7 +3,9 @@
 //! [`read`] is the one door: what sort of thing a server sent, in which encoding, what a page says
 //! about itself (title, language, canonical form, rules for robots) and what it links to. One
 //! streaming pass, no tree. [`extract`] is the door for whoever wants the content as well: main
-//! text, markdown, metadata, structured data, page type and language, from a tree.
+//! text, markdown, metadata, structured data, page type and language, from a tree; and the text, the
+//! metadata and the links of what is no page: PDF, feeds, sitemaps, office documents, pictures, XML,
+//! JSON and plain text.
 //!
 //! ```
 //! use lycosa_page::{Input, LinkKind, read};
@@ -46,6 +48,9 @@ mod tag;
 mod feed;
 mod sitemap;
 
+mod formats;
+mod state;
+
 pub mod fingerprint;
 
 mod complaints;
@@ -60,7 +65,7 @@ use robots::Directives;
 use url::{Host, Url};
 
 pub use charset::{Charset, CharsetSource};
-pub use content::{Content, Metadata, PageType};
+pub use content::{Content, LinkPlace, Metadata, PageType};
 pub use date::Moment;
 pub use document::Document;
 pub use kind::{ContentKind, SNIFF_BYTES, sniff};
@@ -68,8 +73,10 @@ pub use links::{Link, LinkKind};
 pub use sitemap::{BYTES_MAX as SITEMAP_BYTES_MAX, ENTRIES_MAX as SITEMAP_ENTRIES_MAX};
 pub use sitemap::{ChangeFreq, Sitemap, SitemapEntry, SitemapKind, read_sitemap};
 
+use content::Wish;
+use formats::Source;
 use html::Found;
-use links::resolve;
+use links::{Links, resolve};
 
 /// No body is read further than this, whatever the limits say: places in a page are kept in 32
 /// bits.
@@ -112,6 +119,11 @@ pub struct Limits {
     pub text_bytes_max: usize,
     /// Title beyond this is cut; no reader shows more.
     pub title_bytes_max: usize,
+    /// Whether `data-src` and other attributes of lazy loaders count as links.
+    pub lazy: bool,
+    /// Whether [`extract`] searches the state that a page keeps for its scripts for addresses. It
+    /// takes longer: such state can be larger than the page.
+    pub state: bool,
 }
 
 impl Default for Limits {
@@ -122,6 +134,8 @@ impl Default for Limits {
             href_bytes_max: 8 << 10,
             text_bytes_max: 200,
             title_bytes_max: 1_000,
+            lazy: false,
+            state: false,
         }
     }
 }
@@ -132,20 +146,39 @@ pub fn read(input: Input<'_>) -> Document {
     gather(&input, &opened)
 }
 
-/// Reads a document and its content: the streaming pass, and the tree. A document without text has
-/// no content.
+/// Reads a document and its content: the streaming pass and the tree of a page; all that is read of
+/// any other document, its links among it. Content of a kind that nobody reads is none.
 pub fn extract(input: Input<'_>) -> (Document, Option<Content>) {
     let opened = Opened::of(&input);
-    let document = gather(&input, &opened);
-    let content = match opened.kind {
-        ContentKind::Html | ContentKind::Xhtml => {
-            let xml = opened.kind == ContentKind::Xhtml;
-            Some(content::read(&opened.text, xml, opened.url.as_ref(), document.base()))
-        }
-        ContentKind::Text => Some(content::plain(&opened.text)),
-        _ => None,
-    };
+    let mut document = gather(&input, &opened);
+    if opened.kind.is_html() {
+        let xml = opened.kind == ContentKind::Xhtml;
+        let wish = Wish {
+            base: document.base(),
+            links: document.links.places().collect(),
+            state: input.limits.state,
+        };
+        let content = content::read(&opened.text, xml, opened.url.as_ref(), &wish);
+        return (document, Some(content));
+    }
+    let source = Source { body: opened.body, text: &opened.text, url: opened.url.as_ref() };
+    let content = formats::read(opened.kind, &source).map(|mut reading| {
+        add_links(&mut document, std::mem::take(&mut reading.links), &input.limits);
+        document.title = document.title.take().or_else(|| reading.title.clone());
+        content::of_reading(reading)
+    });
     (document, content)
+}
+
+/// What a document leads to that is no page.
+fn add_links(document: &mut Document, links: Vec<(LinkKind, String, String)>, limits: &Limits) {
+    document.links = Links::new(limits);
+    for (kind, href, text) in links {
+        if let Some(link) = document.links.push_decoded(kind, &href) {
+            let text = &text[..text.floor_char_boundary(limits.text_bytes_max)];
+            document.links.set_text(link, text);
+        }
+    }
 }
 
 /// A body as text.
@@ -153,6 +186,8 @@ struct Opened<'a> {
     url: Option<Url>,
     kind: ContentKind,
     charset: Option<Charset>,
+    /// As much of it as is read.
+    body: &'a [u8],
     /// Empty where there is no text.
     text: Cow<'a, str>,
     cut: bool,
@@ -165,13 +200,13 @@ impl<'a> Opened<'a> {
         let url = Url::parse(input.url).ok();
         let kind = sniff(input.content_type, body);
         let cut = body_bytes < input.body.len();
-        if !kind.is_html() && !matches!(kind, ContentKind::Text | ContentKind::Xml) {
-            return Self { url, kind, charset: None, text: Cow::Borrowed(""), cut };
+        if !kind.is_text() {
+            return Self { url, kind, charset: None, body, text: Cow::Borrowed(""), cut };
         }
         let tld = url.as_ref().and_then(tld);
         let is_xml = matches!(kind, ContentKind::Xhtml | ContentKind::Xml);
         let (text, charset) = charset::decode(body, input.content_type, tld, is_xml);
-        Self { url, kind, charset: Some(charset), text, cut }
+        Self { url, kind, charset: Some(charset), body, text, cut }
     }
 }
 

@@ -102,6 +102,29 @@ pub enum LinkKind {
 }
 
 impl LinkKind {
+    /// Its name in our output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anchor => "anchor",
+            Self::Area => "area",
+            Self::Frame => "frame",
+            Self::Refresh => "refresh",
+            Self::Canonical => "canonical",
+            Self::Alternate => "alternate",
+            Self::Next => "next",
+            Self::Prev => "prev",
+            Self::Amp => "amp",
+            Self::Feed => "feed",
+            Self::Stylesheet => "stylesheet",
+            Self::Icon => "icon",
+            Self::Image => "image",
+            Self::Script => "script",
+            Self::Media => "media",
+            Self::Object => "object",
+            Self::Other => "other",
+        }
+    }
+
     /// Whether a reader could go there: a page, as opposed to a part of this one.
     pub fn leads_to_page(self) -> bool {
         use LinkKind::*;
@@ -127,6 +150,8 @@ pub(crate) struct Links {
     href_bytes_max: usize,
     /// How many there was no room for: too many, or too long.
     pub(crate) dropped: u64,
+    /// Where in the page the tag is that is being read.
+    pub(crate) at: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +161,8 @@ struct Entry {
     rel: Span,
     kind: LinkKind,
     nofollow: bool,
+    /// Where the attributes of its tag begin.
+    at: u32,
 }
 
 /// A part of the buffer. 32 bits are enough: all that is in the buffer stood on the page, and
@@ -195,7 +222,8 @@ impl Links {
         }
         let (text, rel) = (Span::default(), Span::default());
         let href = self.span_from(start);
-        self.entries.push(Entry { href, text, rel, kind, nofollow: false });
+        let at = self.at as u32;
+        self.entries.push(Entry { href, text, rel, kind, nofollow: false, at });
         Some(LinkId(self.entries.len() - 1))
     }
 
@@ -220,6 +248,11 @@ impl Links {
 
     pub(crate) fn href(&self, link: LinkId) -> &str {
         self.text_of(self.entries[link.0].href)
+    }
+
+    /// For each link where in the page the attributes of its tag begin.
+    pub(crate) fn places(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.entries.iter().map(|entry| entry.at as usize)
     }
 
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Link<'_>> + Clone {

@@ -17,7 +17,7 @@ use quick_xml::events::{BytesStart, Event};
 use crate::complaints::Complaints;
 
 /// How often reading begins anew behind damage. Each may look through all that is left.
-const RESTARTS_MAX: usize = 64;
+pub(crate) const RESTARTS_MAX: usize = 64;
 
 /// Names of hidden elements that are remembered; a deeper nest is no list of anything.
 const HIDDEN_MAX: usize = 256;
@@ -177,7 +177,8 @@ pub(crate) fn find_tag<'a>(
     None
 }
 
-fn reader(xml: &str) -> Reader<&[u8]> {
+/// Takes what is not well-formed as it comes.
+pub(crate) fn reader(xml: &str) -> Reader<&[u8]> {
     let mut reader = Reader::from_str(xml);
     let config = reader.config_mut();
     config.allow_dangling_amp = true;
@@ -187,13 +188,14 @@ fn reader(xml: &str) -> Reader<&[u8]> {
 }
 
 /// Where the next tag may begin, behind the one that is broken.
-fn next_tag(xml: &str, broken: usize) -> Option<usize> {
+pub(crate) fn next_tag(xml: &str, broken: usize) -> Option<usize> {
     let bytes = xml.as_bytes();
     let from = broken.checked_add(1)?;
     Some(from + memchr::memchr(b'<', bytes.get(from..)?)?)
 }
 
-fn attributes(tag: &BytesStart<'_>) -> Vec<(String, String)> {
+/// Names in lower case, values without references.
+pub(crate) fn attributes(tag: &BytesStart<'_>) -> Vec<(String, String)> {
     let mut all = tag.html_attributes();
     let kept = all.with_checks(false).take(FIELDS_MAX).flatten();
     let kept = kept.filter(|attribute| attribute.value.len() <= FIELD_BYTES_MAX);

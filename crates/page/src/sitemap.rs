@@ -14,6 +14,8 @@
 mod body;
 mod plain;
 
+use std::borrow::Cow;
+
 use url::Url;
 
 use crate::complaints::{Complaints, quoted};
@@ -123,12 +125,7 @@ pub fn read_sitemap(url: &str, body: &[u8], content_type: Option<&str>) -> Sitem
     let text = body::text(body, content_type, &mut complaints);
     let xml = text.trim_start_matches(['\u{feff}', '\0']);
     let mut sitemap = match Root::of(xml) {
-        Root::Urlset(tag) => {
-            read_list(xml, &tag, SitemapKind::Urlset, base.as_ref(), &mut complaints)
-        }
-        Root::Index(tag) => {
-            read_list(xml, &tag, SitemapKind::Index, base.as_ref(), &mut complaints)
-        }
+        Root::List(tag, kind) => read_list(xml, &tag, kind, base.as_ref(), &mut complaints),
         Root::Feed(tag, kind) => {
             from_feed(feed::read_xml(xml, &tag, kind, base.as_ref(), &mut complaints))
         }
@@ -150,6 +147,27 @@ pub fn read_sitemap(url: &str, body: &[u8], content_type: Option<&str>) -> Sitem
     sitemap
 }
 
+/// XML that is a list of pages.
+pub(crate) enum Listed {
+    Feed(Feed),
+    Sitemap(Sitemap),
+}
+
+/// The list that this XML is; none if it is something else.
+pub(crate) fn listed(xml: &str, base: Option<&Url>, complaints: &mut Complaints) -> Option<Listed> {
+    let xml = xml.trim_start_matches(['\u{feff}', '\0']);
+    Some(match Root::of(xml) {
+        Root::List(tag, kind) => Listed::Sitemap(read_list(xml, &tag, kind, base, complaints)),
+        Root::Feed(tag, kind) => Listed::Feed(feed::read_xml(xml, &tag, kind, base, complaints)),
+        _ => return None,
+    })
+}
+
+/// The text of XML, in whatever encoding it is.
+pub(crate) fn decode_xml(bytes: &[u8]) -> Cow<'_, str> {
+    body::decode(bytes, None)
+}
+
 fn refused(what: &str) -> Sitemap {
     Sitemap { error: Some(what.to_owned()), ..Sitemap::default() }
 }
@@ -169,8 +187,7 @@ fn from_feed(feed: Feed) -> Sitemap {
 
 /// What a text begins with, as far as it decides how to read it.
 enum Root<'a> {
-    Urlset(Tag<'a>),
-    Index(Tag<'a>),
+    List(Tag<'a>, SitemapKind),
     Feed(Tag<'a>, FeedKind),
     Html,
     Json,
@@ -200,9 +217,9 @@ impl<'a> Root<'a> {
         };
         let name = tag.name;
         if name.is("urlset") || name.is("url") {
-            Self::Urlset(tag)
+            Self::List(tag, SitemapKind::Urlset)
         } else if name.is("sitemapindex") || name.is("sitemap") {
-            Self::Index(tag)
+            Self::List(tag, SitemapKind::Index)
         } else if name.is("feed") {
             Self::Feed(tag, FeedKind::Atom)
         } else if name.is("html") {

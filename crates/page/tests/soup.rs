@@ -186,6 +186,8 @@ proptest! {
             href_bytes_max: max,
             text_bytes_max: max,
             title_bytes_max: max,
+            lazy: true,
+            state: true,
         };
         let document = read(Input { limits, ..Input::new("https://a.test/", html.as_bytes()) });
         assert_bounded(&document, &limits);

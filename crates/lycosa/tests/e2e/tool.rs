@@ -46,6 +46,27 @@ fn what_is_still_to_come_says_so() {
 }
 
 #[test]
+fn a_pdf_is_read_by_the_same_tool() {
+    let folder = tempfile::tempdir().unwrap();
+    // One page, "Lamps: https://b.test/x", entitled "On lamps".
+    let pdf = "JVBERi0xLjQKMSAwIG9iajw8L1R5cGUvUGFnZS9Db250ZW50cyAyIDAgUi9SZXNvdXJjZXM8PC9Gb250PDwvRjw8L0\
+        VuY29kaW5nL1dpbkFuc2lFbmNvZGluZz4+Pj4+Pj4+ZW5kb2JqIDIgMCBvYmo8PD4+c3RyZWFtCkJUIC9GIDEyIFRm\
+        IChMYW1wczogaHR0cHM6Ly9iLnRlc3QveCkgVGogRVQKZW5kc3RyZWFtIGVuZG9iaiB0cmFpbGVyPDwvSW5mbzw8L1\
+        RpdGxlKE9uIGxhbXBzKT4+Pj4=";
+    for content_type in [Some("application/pdf"), None] {
+        let asked = serde_json::json!({
+            "url": "https://a.test/lamps.pdf", "html_base64": pdf, "content_type": content_type
+        });
+        let ran = feed(folder.path(), &["tool", "extract"], &format!("{asked}\n")).exits(0);
+        let read: serde_json::Value = serde_json::from_str(ran.out.trim()).unwrap();
+        assert_eq!(read["title"], "On lamps");
+        assert_eq!(read["text"], "Lamps: https://b.test/x");
+        assert_eq!(read["links"][0]["url"], "https://b.test/x");
+        assert_eq!(read["structured_data"][0]["numberOfPages"], 1);
+    }
+}
+
+#[test]
 fn a_page_is_read_with_every_key_of_the_contract() {
     let folder = tempfile::tempdir().unwrap();
     let html = "<!doctype html><html lang=en><head><title>Lamps at night | The Site</title>\
@@ -92,6 +113,9 @@ fn a_page_is_read_with_every_key_of_the_contract() {
             "url": "https://a.test/2024/05/c#x", "text": "oil", "rel": "nofollow ugc", "nofollow": true
         })
     );
+    let all = page["outlinks"].as_array().unwrap();
+    let oil = all.iter().find(|link| link["text"] == "oil").unwrap();
+    assert_eq!((&oil["kind"], &oil["position"]), (&"anchor".into(), &"content".into()));
     let text = page["text"].as_str().unwrap();
     assert!(text.contains("takes up their light.\n\nHow they burn\n\nThey burn oil"), "{text}");
     assert!(!text.contains("rights reserved") && !text.contains("Shop"), "{text}");

@@ -178,7 +178,7 @@ impl Grown {
                 out.push(Branch::leaf(0.0));
                 self.write(table, left, out);
                 let cut = table.cuts[feature][usize::from(bin)];
-                out[at] = Branch::split(feature as u16, cut, out.len() as u32);
+                out[at] = Branch::split(feature as u16, cut, (out.len() - at) as u16);
                 self.write(table, right, out);
             }
         }

@@ -17,7 +17,15 @@ const CLEAR_BYTES_MIN: usize = 300;
 
 /// The primary language as two letters where they exist.
 pub(crate) fn language(tree: &Tree<'_>, text: &str) -> Option<String> {
-    let declared = declared(tree);
+    judged(declared(tree), text)
+}
+
+/// The same of a text whose language is declared, or not.
+pub(crate) fn of_text(declared: Option<&str>, text: &str) -> Option<String> {
+    judged(declared.and_then(primary), text)
+}
+
+fn judged(declared: Option<String>, text: &str) -> Option<String> {
     let sample = &text[..text.floor_char_boundary(SAMPLE_BYTES_MAX)];
     let Some(guess) = whatlang::detect(sample) else { return declared };
     let code = code(guess.lang());

@@ -309,7 +309,7 @@ pub(crate) fn body(items: &[Value]) -> Option<String> {
 }
 
 /// Texts in JSON-LD often hold markup, and entities within.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let unescaped = htmlize::unescape(text);
     let mut out = String::with_capacity(unescaped.len());
     let mut in_tag = false;

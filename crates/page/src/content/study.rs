@@ -9,7 +9,7 @@ use crate::content::features::SHORT_WORDS_MAX;
 use crate::content::judge::{Case, Hints};
 use crate::content::lexicon::{class_words, hash, text_words};
 use crate::content::tree::Tree;
-use crate::content::{self, Content, structured};
+use crate::content::{self, Content, Wish, structured};
 
 pub use crate::content::features::Rows;
 pub use crate::content::judge::probabilities;
@@ -83,5 +83,6 @@ pub fn rows(
 /// was taken.
 pub fn read(model: &Model, url: &str, html: &str) -> (Content, Vec<(f32, bool)>) {
     let url = Url::parse(url).ok();
-    content::read_with(model, html, false, url.as_ref(), url.as_ref())
+    let wish = Wish { base: url.as_ref(), ..Wish::default() };
+    content::read_with(model, html, false, url.as_ref(), &wish)
 }

@@ -79,6 +79,15 @@ impl<'a> Tree<'a> {
         self.nodes[id].element
     }
 
+    /// The element whose attributes begin at this place in the page.
+    pub(crate) fn node_at(&self, at: usize) -> Option<NodeId> {
+        // Nodes are in the order of the page, but for the root, which may have been told late.
+        let below = self.nodes.get(1..)?;
+        let id = 1 + below.partition_point(|node| (node.from as usize) < at);
+        let node = self.nodes.get(id)?;
+        (node.from as usize == at && !node.element.is_text()).then_some(id)
+    }
+
     /// The text of a text node.
     pub(crate) fn text(&self, id: NodeId) -> Cow<'a, str> {
         let node = &self.nodes[id];

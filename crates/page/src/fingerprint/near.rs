@@ -26,7 +26,8 @@ pub const DISTANCE_MAX: u32 = 3;
 /// pairs, of which both together have 0.82; the sketch may err by some 0.1.
 pub const SIMILARITY_MIN: f64 = 0.66;
 
-/// Entries for each chain of a table before it gets twice as many chains; a line has room for ten.
+/// Entries for each chain of a table before it gets twice as many chains; a line has room for ten,
+/// and keys of real texts fall in heaps.
 const LOAD_MAX: usize = 6;
 
 /// Chains of a table at the beginning.
@@ -196,17 +197,22 @@ impl NearIndex {
     }
 
     /// Brings the lines of all tables into the processor's cache, side by side: the tables are far
-    /// larger, and one after the other each would be waited for.
+    /// larger, and one after the other each would be waited for. Then what stands behind them.
     fn look_ahead(&self, prints: &Prints) {
-        let mut seen = self.by_digest.touch(short_digest(prints) as u64);
+        let mut nexts = [0; 1 + BLOCK_PAIRS.len() + BANDS];
+        nexts[0] = self.by_digest.touch(short_digest(prints) as u64);
         if prints.sketch.is_telling() {
-            for (table, blocks) in self.by_simhash.iter().zip(&BLOCK_PAIRS) {
-                seen ^= table.touch(u64::from(blocks.key(prints.simhash)));
+            let (by_simhash, by_band) = nexts[1..].split_at_mut(BLOCK_PAIRS.len());
+            let pairs = self.by_simhash.iter().zip(&BLOCK_PAIRS);
+            for (next, (table, blocks)) in by_simhash.iter_mut().zip(pairs) {
+                *next = table.touch(u64::from(blocks.key(prints.simhash)));
             }
-            for (n, table) in self.by_band.iter().enumerate() {
-                seen ^= table.touch(u64::from(prints.sketch.band(n)));
+            for (n, (next, table)) in by_band.iter_mut().zip(&self.by_band).enumerate() {
+                *next = table.touch(u64::from(prints.sketch.band(n)));
             }
         }
+        let tables = [&self.by_digest].into_iter().chain(&self.by_simhash).chain(&self.by_band);
+        let seen = tables.zip(nexts).fold(0, |seen, (table, next)| seen ^ table.touch_run(next));
         std::hint::black_box(seen);
     }
 

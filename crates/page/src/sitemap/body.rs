@@ -55,7 +55,7 @@ fn unpack(packed: &[u8], complaints: &mut Complaints) -> Vec<u8> {
     out
 }
 
-fn decode<'b>(bytes: &'b [u8], content_type: Option<&str>) -> Cow<'b, str> {
+pub(super) fn decode<'b>(bytes: &'b [u8], content_type: Option<&str>) -> Cow<'b, str> {
     if Encoding::for_bom(bytes).is_none() {
         if let Some(encoding) = bare_utf_16(bytes) {
             return encoding.decode_without_bom_handling(bytes).0;

@@ -22,6 +22,9 @@ struct Ask {
     html: Option<String>,
     html_base64: Option<String>,
     content_type: Option<String>,
+    /// Whether `data-src` and its like count as links.
+    #[serde(default)]
+    lazy: bool,
 }
 
 #[derive(Serialize)]
@@ -46,6 +49,10 @@ struct Reply {
     hreflang: Vec<Json>,
     headings: Vec<Json>,
     images: Vec<Json>,
+    /// All that it links to: also pictures, scripts, styles, frames, other forms of it.
+    outlinks: Vec<Outlink>,
+    /// Addresses in the state that the page keeps for its scripts.
+    state_links: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -61,6 +68,16 @@ struct Link {
     text: String,
     rel: String,
     nofollow: bool,
+}
+
+#[derive(Serialize)]
+struct Outlink {
+    url: String,
+    kind: &'static str,
+    text: String,
+    rel: String,
+    /// `content`, `navigation` or `other`; none where there is no page around it.
+    position: Option<&'static str>,
 }
 
 pub fn run() -> io::Result<()> {
@@ -87,8 +104,13 @@ fn answer(ask: &Ask) -> Result<Reply, String> {
         (true, None) => format!("{media_type}; charset=utf-8"),
         (false, _) => media_type.to_owned(),
     };
-    let limits =
-        Limits { body_bytes_max: BODY_BYTES_MAX, links_max: LINKS_MAX, ..Limits::default() };
+    let limits = Limits {
+        body_bytes_max: BODY_BYTES_MAX,
+        links_max: LINKS_MAX,
+        lazy: ask.lazy,
+        state: true,
+        ..Limits::default()
+    };
     let input = Input { content_type: Some(&media_type), limits, ..Input::new(&ask.url, body) };
     let (document, content) = page::extract(input);
     if document.base().is_none() {
@@ -99,6 +121,7 @@ fn answer(ask: &Ask) -> Result<Reply, String> {
 
 fn reply(document: &Document, content: Option<Content>) -> Reply {
     let links = links(document);
+    let outlinks = outlinks(document, content.as_ref());
     let robots = Robots {
         noindex: document.robots.noindex,
         nofollow: document.robots.nofollow,
@@ -128,6 +151,8 @@ fn reply(document: &Document, content: Option<Content>) -> Reply {
             hreflang: Vec::new(),
             headings: Vec::new(),
             images: Vec::new(),
+            outlinks,
+            state_links: Vec::new(),
         };
     };
     let outline = content.outline;
@@ -152,6 +177,8 @@ fn reply(document: &Document, content: Option<Content>) -> Reply {
         hreflang: list(&outline.alternates, |it| json!({"lang": it.hreflang, "url": it.url})),
         headings: list(&outline.headings, |it| json!({"level": it.level, "text": it.text})),
         images: list(&outline.images, |it| json!({"url": it.url, "alt": it.alt})),
+        outlinks,
+        state_links: content.state_links.into_iter().map(String::from).collect(),
     }
 }
 
@@ -171,6 +198,25 @@ fn links(document: &Document) -> Vec<Link> {
                 text: link.text.to_owned(),
                 rel: link.rel.to_owned(),
                 nofollow: link.nofollow,
+            })
+        })
+        .collect()
+}
+
+/// All links, with what they are for and where they stand.
+fn outlinks(document: &Document, content: Option<&Content>) -> Vec<Outlink> {
+    let Some(base) = document.base() else { return Vec::new() };
+    let places = content.map_or(&[][..], |content| content.places.as_slice());
+    document
+        .links()
+        .enumerate()
+        .filter_map(|(at, link)| {
+            Some(Outlink {
+                url: link.resolve(base)?.as_str().to_owned(),
+                kind: link.kind.as_str(),
+                text: link.text.to_owned(),
+                rel: link.rel.to_owned(),
+                position: places.get(at).map(|place| place.as_str()),
             })
         })
         .collect()
