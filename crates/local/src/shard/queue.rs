@@ -42,7 +42,7 @@ impl<K: Kv> Shard<K> {
             answers.push(Refilled { host, tasks: Vec::new(), more, state });
         }
         let mut found: Vec<Option<Record>> = vec![None; tasks.len()];
-        records.read(&self.kv, Family::Url, |at, bytes| {
+        records.read_near(&self.kv, Family::Url, |at, bytes| {
             let host = wants[tasks[at].0].host.as_str();
             found[at] = bytes.map(|bytes| stored::read(host, bytes)).transpose()?;
             Ok(())

@@ -8,6 +8,8 @@
 //! it goes to the hash with a salt of 1, and so on; a reader goes the same way. Always: between a
 //! URL's first id and its own, every id is taken by another text.
 
+use std::ops::ControlFlow;
+
 use ports::{PortError, PortResult};
 use types::{CrawlUrl, Record, Refusal, State, UrlId, UrlRef};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -16,7 +18,7 @@ use super::filter::Print;
 use super::group::{Group, Row, RowIndex, Verdict, near_of};
 use super::stored::{self, Stored};
 use super::{Shard, keys};
-use crate::kv::{Family, Kv};
+use crate::kv::{Family, Kv, ManyFn};
 
 /// Ids that are tried for one URL. Two texts with one of 2^128 hashes are an attack; more than a
 /// few are beyond it.
@@ -222,23 +224,170 @@ impl Keys {
         family: Family,
         mut each: impl FnMut(usize, Option<&[u8]>) -> PortResult<()>,
     ) -> PortResult<()> {
-        if self.spans.is_empty() {
-            return Ok(());
+        let sorted = self.sorted();
+        read_each(kv, family, &sorted, &mut each)
+    }
+
+    /// The same for rows of a few hosts, of which many are wanted: where they lie close together,
+    /// going over them is far cheaper than to look each up in every file.
+    pub(super) fn read_near(
+        &mut self,
+        kv: &dyn Kv,
+        family: Family,
+        mut each: impl FnMut(usize, Option<&[u8]>) -> PortResult<()>,
+    ) -> PortResult<()> {
+        let sorted = self.sorted();
+        let host = |wanted: &Wanted<'_>| wanted.key.len() - size_of::<UrlId>();
+        let same = |a: &Wanted<'_>, b: &Wanted<'_>| a.key[..host(a)] == b.key[..host(b)];
+        let mut scattered = Vec::new();
+        for wanted in sorted.chunk_by(same) {
+            let walked = match wanted.len() >= WALK_KEYS_MIN {
+                true => walk(kv, family, wanted, &mut each)?,
+                false => 0,
+            };
+            scattered.extend_from_slice(&wanted[walked..]);
         }
+        read_each(kv, family, &scattered, &mut each)
+    }
+
+    /// The keys in their order, each once, with all who ask for it.
+    fn sorted(&mut self) -> Vec<Wanted<'_>> {
         let bytes = &self.bytes;
         self.spans.sort_unstable_by(|a, b| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]));
-        let chunks: Vec<_> =
-            self.spans.chunk_by(|a, b| bytes[a.0..a.1] == bytes[b.0..b.1]).collect();
-        let keys: Vec<&[u8]> = chunks.iter().map(|chunk| &bytes[chunk[0].0..chunk[0].1]).collect();
-        kv.get_many(family, &keys, &mut |n, value| {
-            chunks[n].iter().try_for_each(|span| each(span.2, value))
-        })
+        let chunks = self.spans.chunk_by(|a, b| bytes[a.0..a.1] == bytes[b.0..b.1]);
+        chunks.map(|spans| Wanted { key: &bytes[spans[0].0..spans[0].1], spans }).collect()
     }
+}
+
+/// Keys of one host that are worth a walk, and rows that it may pass for each of them. A host of
+/// millions of URLs has few of them among its wanted ones: there the walk ends soon.
+const WALK_KEYS_MIN: usize = 8;
+const WALK_ROWS_PER_KEY: usize = 6;
+
+/// A key to be read, and who asks for it.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    key: &'a [u8],
+    spans: &'a [(usize, usize, usize)],
+}
+
+impl Wanted<'_> {
+    fn tell(&self, value: Option<&[u8]>, each: &mut ManyFn<'_>) -> PortResult<()> {
+        self.spans.iter().try_for_each(|span| each(span.2, value))
+    }
+}
+
+fn read_each(
+    kv: &dyn Kv,
+    family: Family,
+    wanted: &[Wanted<'_>],
+    each: &mut ManyFn<'_>,
+) -> PortResult<()> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&[u8]> = wanted.iter().map(|wanted| wanted.key).collect();
+    kv.get_many(family, &keys, &mut |n, value| wanted[n].tell(value, each))
+}
+
+/// Goes over the rows from the first wanted key on. Answers how many keys it came by before it
+/// had passed too many rows.
+fn walk(
+    kv: &dyn Kv,
+    family: Family,
+    wanted: &[Wanted<'_>],
+    each: &mut ManyFn<'_>,
+) -> PortResult<usize> {
+    let (first, last) = (wanted[0].key, wanted[wanted.len() - 1].key);
+    let until = [last, &[0]].concat();
+    let mut rows = wanted.len() * WALK_ROWS_PER_KEY;
+    let mut done = 0;
+    let mut weary = false;
+    kv.scan(family, first, Some(&until), &mut |key, value| {
+        while let Some(next) = wanted.get(done)
+            && next.key <= key
+        {
+            next.tell((next.key == key).then_some(value), each)?;
+            done += 1;
+        }
+        rows -= 1;
+        weary = rows == 0;
+        let enough = weary || done == wanted.len();
+        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if weary {
+        return Ok(done);
+    }
+    // The rows came to their end: the others are not there.
+    wanted[done..].iter().try_for_each(|wanted| wanted.tell(None, each))?;
+    Ok(wanted.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kv::{Batch, Durability};
+    use crate::memory::MemoryKv;
+
+    /// Rows 0, 2, 4 … of one host and of its neighbours.
+    fn rows(count: u128) -> MemoryKv {
+        let mut kv = MemoryKv::new();
+        let mut batch = Batch::default();
+        for host in ["a.test", "b.test", "c.test"] {
+            for n in (0..count).step_by(2) {
+                let key = keys::url(&keys::host_prefix(host), UrlId(n));
+                batch.put(Family::Url, &key, &n.to_be_bytes());
+            }
+        }
+        kv.commit(&batch, Durability::Os).unwrap();
+        kv
+    }
+
+    #[test]
+    fn a_walk_finds_what_single_reads_find() {
+        let kv = rows(2_000);
+        // Close together, far apart, absent in the middle and at the end, few, and asked for twice.
+        let sets: [Vec<u128>; 6] = [
+            (100..160).collect(),
+            (0..2_000).step_by(97).collect(),
+            (1_990..2_040).collect(),
+            (0..4).collect(),
+            [5; 20].to_vec(),
+            (0..30).chain(1_000..1_030).chain(5_000..5_020).collect(),
+        ];
+        for ids in sets {
+            let asked = || {
+                let mut keys = Keys::default();
+                for (at, id) in ids.iter().enumerate() {
+                    let host = if at % 3 == 0 { "a.test" } else { "b.test" };
+                    keys.push(&keys::host_prefix(host), UrlId(*id), at);
+                }
+                keys
+            };
+            let mut found = [vec![None; ids.len()], vec![None; ids.len()]];
+            let [single, walked] = &mut found;
+            let value = |bytes: Option<&[u8]>| Some(bytes.map(<[u8]>::to_vec));
+            let mut keys = asked();
+            keys.read(&kv, Family::Url, |at, bytes| {
+                assert_eq!(single[at].take(), None, "told once");
+                single[at] = value(bytes);
+                Ok(())
+            })
+            .unwrap();
+            let mut keys = asked();
+            keys.read_near(&kv, Family::Url, |at, bytes| {
+                assert_eq!(walked[at].take(), None, "told once");
+                walked[at] = value(bytes);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(single, walked);
+            assert!(single.iter().all(Option::is_some), "everyone is told");
+            let there = single.iter().zip(&ids).filter(|(found, _)| **found != Some(None));
+            assert!(there.clone().all(|(_, id)| *id < 2_000 && id % 2 == 0));
+            assert_eq!(there.count(), ids.iter().filter(|id| **id < 2_000 && *id % 2 == 0).count());
+        }
+    }
 
     #[test]
     fn salts_give_other_ids_and_none_gives_the_one_that_all_know() {
