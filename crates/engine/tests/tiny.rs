@@ -232,7 +232,7 @@ fn who_takes_over_the_host_of_a_crawl_that_died_waits_a_full_pause() {
         let mut other = Machine::new(2, web as Arc<dyn Web>);
         other.claims = Some(Arc::new(Seat(meeting, 2)));
         // It dies a moment after its fourth request of each host.
-        let life = std::time::Duration::from_millis(3_100);
+        let life = Duration::from_millis(3_100);
         let died = tokio::time::timeout(life, one.run(&["http://a.test/0", "http://b.test/0"]));
         assert!(died.await.is_err());
         one.claims = None;
@@ -249,7 +249,7 @@ fn a_web_that_never_answers_is_given_up_sooner_than_one_that_is_busy() {
         in_virtual_time(async {
             let machine = Machine::new(1, Arc::new(fixture));
             assert_eq!(machine.run(&["http://a.test/"]).await.unwrap(), Ending::Done);
-            machine.clock.now().since(common::START).as_secs()
+            machine.clock.now().since(START).as_secs()
         })
     };
     let mute = seconds("!door a.test refused\n--- a.test/\nnever");

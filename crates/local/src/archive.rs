@@ -326,7 +326,7 @@ mod tests {
     }
 
     fn full() -> PortError {
-        PortError::io("append", &std::io::Error::from(std::io::ErrorKind::StorageFull))
+        PortError::io("append", &io::Error::from(io::ErrorKind::StorageFull))
     }
 
     impl Files for SmallDisk {

@@ -150,7 +150,8 @@ fn rocksdb_keeps_foreign_queues() {
 #[test]
 fn a_deletion_that_was_cut_short_is_finished() {
     let disk = Disk::new();
-    let open = || Foreign::open(MemoryKv::open(&disk, "foreign").expect("free")).expect("opens");
+    let kv = || Box::new(MemoryKv::open(&disk, "foreign").expect("free"));
+    let open = || Foreign::open(kv()).expect("opens");
     fill(&mut open());
     // The crawl has lost its name, and nothing else has happened.
     let nameless = ForeignSettings { crawls: Vec::new(), ..settings() };

@@ -43,6 +43,7 @@ impl Net {
         let web: Arc<dyn Web> = match source {
             Source::World(spec) => Arc::new(World::new(spec.with_ports(http, https, closed))),
             Source::Fixture(fixture) => Arc::new(fixture.with_ports(http, https, closed)),
+            Source::Crowd(crowd) => Arc::new(crowd.with_port(http)),
         };
         Self { running, web, folder }
     }

@@ -214,7 +214,7 @@ mod tests {
         compressor.member(&record, &mut out);
         assert!(compressor.plain.capacity() <= WHOLE_BYTES_MAX);
         let mut decoder = flate2::bufread::GzDecoder::new(out.as_slice());
-        let size = std::io::copy(&mut decoder, &mut std::io::sink()).unwrap();
+        let size = io::copy(&mut decoder, &mut io::sink()).unwrap();
         assert_eq!(size, record.size() as u64);
     }
 }

@@ -120,7 +120,7 @@ pub fn robots(ctx: &Ctx, visited: &Visited, exchange: &Exchange) -> Option<Packe
     pack(ctx, visited, exchange, &metadata)
 }
 
-fn outcome_answer(outcome: &mut Outcome) -> Option<&mut types::Answer> {
+fn outcome_answer(outcome: &mut Outcome) -> Option<&mut Answer> {
     match outcome {
         Outcome::Fetched(answer) | Outcome::Unchanged(answer) | Outcome::Moved { answer, .. } => {
             Some(answer)
