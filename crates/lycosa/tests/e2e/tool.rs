@@ -124,7 +124,7 @@ fn a_page_is_read_with_every_key_of_the_contract() {
     assert!(markdown.contains("- The wick"), "{markdown}");
     assert!(page["word_count"].as_u64().unwrap() > 60);
     let keys = page.as_object().unwrap().len();
-    assert_eq!(keys, 21, "the keys of the contract, the id, and six more");
+    assert_eq!(keys, 23, "the keys of the contract, the id, and eight more");
     assert!(page["structured_data"].is_array());
     assert_eq!(
         page["headings"],

@@ -304,8 +304,10 @@ fn read_svg(source: &Source<'_>, about: &mut Map<String, Value>, reading: &mut R
                 found.map(|(_, value)| value.as_str())
             };
             if name == "svg" && size.is_none() {
-                let side =
-                    |name: &str| get(name)?.trim().trim_end_matches("px").parse::<f64>().ok();
+                let side = |name: &str| {
+                    let number = get(name)?.trim().trim_end_matches("px");
+                    number.parse::<f64>().ok()
+                };
                 let view: Vec<f64> = get("viewbox")
                     .unwrap_or_default()
                     .split([' ', ','])
