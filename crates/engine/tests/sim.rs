@@ -261,7 +261,7 @@ fn machine(seed: u64, web: Arc<dyn Web>, fates: &Fates, chance: &mut Chance) -> 
     // To compress and to read again costs as much as all the rest of a visit.
     machine.archive = chance.below(6) == 0;
     // To read a text costs more than that.
-    machine.content = seed % 8 == 0;
+    machine.content = seed.is_multiple_of(8);
     machine.file_bytes_max = 20_000 + chance.below(200_000);
     machine.checkpoint_urls = 5 + chance.below(100);
     machine.sizes = sizes(chance);

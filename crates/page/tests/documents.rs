@@ -1,5 +1,7 @@
 //! Documents that are no pages, through the one door: what they say, and where they lead.
 
+#![expect(clippy::unwrap_used, reason = "parts of tests")]
+
 use std::io::Write as _;
 
 use lycosa_page::{Content, ContentKind, Document, Input, Limits, LinkPlace, extract};

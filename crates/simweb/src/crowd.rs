@@ -161,7 +161,7 @@ impl Web for Crowd {
                 let links = [2 * page + 1, 2 * page + 2];
                 let links = links.map(|n| format!("<a href=/{n}>next</a>")).concat();
                 let text = crate::text::pool().sentences(crate::chance::mix(page, 1), 8_000);
-                let body = [b"<!doctype html><title>page</title>", &text[..], links.as_bytes()];
+                let body = [b"<!doctype html><title>page</title>", text, links.as_bytes()];
                 Plan::new(200, "text/html; charset=utf-8", body.concat())
             }
             (Some((false, n)), _) => self.harm(n, ask),
@@ -189,14 +189,14 @@ mod tests {
         let Body::Bytes(body) = &honest.body else { panic!("it is small") };
         let text = String::from_utf8_lossy(body);
         assert!(text.contains("href=/15") && text.contains("href=/16"));
-        for n in 0..HARMS.len() {
+        for (n, harm) in HARMS.iter().enumerate() {
             let plan = ask(&format!("bad{n}.test"), "/");
             let harmless = plan.status == 200
                 && plan.fate == Fate::Whole
                 && plan.drip.is_none()
                 && plan.body.len() < 100_000
                 && plan.header("content-encoding").is_none();
-            assert!(!harmless, "{}", HARMS[n]);
+            assert!(!harmless, "{harm}");
             assert_eq!(ask(&format!("bad{n}.test"), "/robots.txt").status, 404);
         }
         assert_ne!(ask("bad96.test", "/robots.txt").status, 404);

@@ -223,7 +223,7 @@ fn headline(pieces: &[Piece]) -> Option<String> {
     let words: Vec<&str> =
         largest.iter().flat_map(|piece| piece.text.split_whitespace()).take(40).collect();
     let all = largest.iter().map(|piece| piece.text.len()).sum::<usize>();
-    if !smaller || all > 300 || all < 4 {
+    if !smaller || !(4..=300).contains(&all) {
         return None;
     }
     let pieces = largest.iter().map(|piece| Piece {

@@ -41,7 +41,7 @@ pub(super) fn walk(xml: &str, mut take: impl FnMut(Walk<'_>)) {
                 Ok(Event::Text(piece)) => text.push_str(&htmlize::unescape_attribute(&**piece)),
                 Ok(Event::CData(piece)) => text.push_str(piece),
                 Ok(Event::GeneralRef(name)) => {
-                    text.push_str(&htmlize::unescape_attribute(&format!("&{};", &**name)));
+                    text.push_str(&htmlize::unescape_attribute(format!("&{};", &**name)));
                 }
                 _ if !text.is_empty() => {
                     take(Walk::Text(&text));

@@ -184,8 +184,7 @@ fn simple_names(file: &File<'_>, dict: &Dict) -> Vec<Option<String>> {
 
 fn by_encoding(encoding: &'static Encoding) -> Vec<Option<String>> {
     let shown = |code: u8| {
-        let (text, broken) =
-            encoding.decode_without_bom_handling(std::slice::from_ref(&code)).into();
+        let (text, broken) = encoding.decode_without_bom_handling(std::slice::from_ref(&code));
         (!broken && code >= 32).then(|| String::from(text))
     };
     (0..=255).map(shown).collect()
