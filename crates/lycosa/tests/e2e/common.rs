@@ -72,9 +72,11 @@ pub fn feed(folder: &Path, words: &[&str], input: &str) -> Ran {
         .spawn()
         .expect("it starts");
     let mut stdin = child.stdin.take().expect("it has an input");
-    stdin.write_all(input.as_bytes()).expect("it reads");
-    drop(stdin);
-    child.wait_with_output().expect("it ends").into()
+    std::thread::scope(|scope| {
+        // Beside the reading: a filter that nobody listens to takes no more input.
+        scope.spawn(move || stdin.write_all(input.as_bytes()).expect("it reads"));
+        child.wait_with_output().expect("it ends").into()
+    })
 }
 
 /// A web on real sockets, and a folder to work in.
