@@ -48,8 +48,11 @@ mod fixture {
     }
 
     fn told(store: &mut dyn ShardStore) -> Vec<String> {
-        // Format 1 knew nothing of held pages, and neither does the list.
-        let shown = |record: &Record| format!("{record:?}").replace(", held: None }", " }");
+        // Format 1 knew nothing of held pages nor of texts, and neither does the list.
+        let shown = |record: &Record| {
+            let text = format!("{record:?}").replace(", held: None }", " }");
+            text.replace(", text: None, sketch: None", "")
+        };
         let mut lines: Vec<_> = records(store).iter().map(shown).collect();
         for waiting in store.hosts(None, usize::MAX).expect("reads") {
             let host = store.host(&waiting.host, u64::MAX).expect("reads").expect("it waits");
