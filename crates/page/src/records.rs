@@ -304,9 +304,17 @@ impl List<'_> {
             self.flush(complaints, take);
         } else if let Some(at) = self.hidden.iter().rposition(|hidden| name.is(hidden)) {
             self.hidden.truncate(at);
-        } else if self.hidden.is_empty() && (self.form.is_field)(name) {
+        } else if self.is_open_field(name) {
+            // Whatever was left open in it, such as the markup of a text, ends with it.
+            self.hidden.clear();
             self.field = false;
         }
+    }
+
+    fn is_open_field(&self, name: Name<'_>) -> bool {
+        let last = self.open.as_ref().and_then(|record| record.fields.last());
+        let local = |field: &Field| name.is(field.name.rsplit(':').next().unwrap_or_default());
+        self.field && last.is_some_and(local)
     }
 
     /// Text with references.

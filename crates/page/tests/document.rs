@@ -112,7 +112,7 @@ fn only_html_is_searched_for_links() {
     assert_eq!(links(Some("application/xhtml+xml"), body), (ContentKind::Xhtml, 1));
     assert_eq!(links(None, body), (ContentKind::Html, 1));
     assert_eq!(links(Some("text/plain"), body), (ContentKind::Text, 0));
-    assert_eq!(links(Some("application/json"), body), (ContentKind::Text, 0));
+    assert_eq!(links(Some("application/json"), body), (ContentKind::Json, 0));
     assert_eq!(links(Some("image/svg+xml"), body), (ContentKind::Image, 0));
     assert_eq!(links(Some("video/mp4"), body), (ContentKind::Other, 0));
 }
