@@ -92,9 +92,13 @@ fn hostile_hosts_take_nothing_from_honest_ones() {
     );
     assert!(among.hostile_asked as u64 >= hostile, "not everybody had a chance to do harm");
     assert!(alone.honest as u64 >= honest * seconds / 4, "the honest ones were hardly asked");
-    // Every day other tests take the machine as they like: then nothing can be said of the pace.
-    assert!(!large || loss <= 0.05, "the honest ones have lost {:.1} %", loss * 100.0);
     assert!(rss <= 1_000_000_000, "{rss} bytes");
+    if !large {
+        // Every day other tests take the machine as they like, and few hosts are few beside what a
+        // crawl has open anyway: pace and files are judged at the long size.
+        return;
+    }
+    assert!(loss <= 0.05, "the honest ones have lost {:.1} %", loss * 100.0);
     // Nobody has two connections, and what was opened is closed again: the end of the run holds no
     // more than its beginning did.
     let beside = 200;
