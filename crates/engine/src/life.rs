@@ -15,12 +15,13 @@ use std::sync::Arc;
 
 use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
-use ports::{Ended, Exchange, Purpose, Request, failpoint};
+use ports::{Ended, Exchange, Purpose, Request, Response, failpoint};
 use robots::{Access, Reply};
 use types::outcome::Failure;
 use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
 
 use crate::ctx::Ctx;
+use crate::pool::Weight;
 use crate::report::{Done, Report, RobotsStep};
 use crate::roles::worker::Departure;
 use crate::stages::gate::{self, Gate};
@@ -193,8 +194,14 @@ async fn in_pool<T: Send + 'static>(
     let at = exchange.times.sent.unwrap_or(exchange.times.started);
     let hold = exchange.hold.take();
     let shared = Arc::clone(ctx);
-    let result = ctx.pool.run(move || work(&shared, &exchange)).await;
+    let weight = exchange.response.as_ref().map_or(Weight::Light, weight);
+    let result = ctx.pool.run(weight, move || work(&shared, &exchange)).await;
     (at, result.map_err(|died| died.0), hold)
+}
+
+/// By what there is to read and what there is to archive, whichever is more.
+fn weight(response: &Response) -> Weight {
+    Weight::of(response.body_wire_bytes().max(response.body.len() as u64))
 }
 
 /// A visit that nobody will report.

@@ -13,6 +13,7 @@ use types::{Outcome, VisitId};
 use super::{Crew, Verdict};
 use crate::ctx::Ctx;
 use crate::life;
+use crate::pool::Weight;
 use crate::report::{Done, Report};
 use crate::roles::worker::Hands;
 use crate::stages::follow::{self, Followed};
@@ -74,7 +75,7 @@ pub(super) async fn judged(ctx: &Arc<Ctx>, lease: &Lease, report: Report) -> Rep
         other => return Report { visit, touch, at, done: other, packed, hold },
     };
     let shared = Arc::clone(ctx);
-    let judged = ctx.pool.run(move || {
+    let judged = ctx.pool.run(Weight::Light, move || {
         let scope = shared.scope.read().expect("no panic while locked");
         let options = &shared.options;
         let (url, found) = (&done.task.record.url, done.task.record.found);
