@@ -29,7 +29,7 @@ use types::{Fault, Timestamp};
 
 use crate::budget::Hold;
 use crate::head::{self, HeadScan};
-use crate::limits::{BodyLimits, ByteLimits, Limit, Pace};
+use crate::limits::{self, BodyLimits, ByteLimits, Limit, Pace};
 use crate::overflow::{Overflow, Share};
 use crate::record::{Ending, Recorder, SharedTape, Stream, Tape};
 
@@ -278,6 +278,9 @@ impl Connection {
             frames += 1;
             if frames.is_multiple_of(FRAMES_A_TURN) {
                 tokio::task::yield_now().await;
+                if limits::is_crumbled(frames, self.tape.lock().len()) {
+                    return Some(Truncated::Length);
+                }
             }
             let item = |cx: &mut Context<'_>| Pin::new(&mut body).poll_frame(cx);
             match self.next(item, &mut terms.pace, timer.as_mut(), &mut |_| ()).await {

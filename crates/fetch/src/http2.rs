@@ -39,7 +39,7 @@ use crate::exchange::{
     Answer, Driven, Event, Extent, FRAMES_A_TURN, Recorded, Terms, room_after, too_large,
 };
 use crate::head;
-use crate::limits::Pace;
+use crate::limits::{self, Pace};
 use crate::meter::{Meter, Metered, SharedMeter};
 use crate::overflow::{Overflow, Share};
 use crate::record::Ending;
@@ -273,6 +273,9 @@ impl Connection {
                 let (received, last_read) = self.progress();
                 if terms.pace.judge(Instant::now(), received, last_read).is_err() {
                     return Some(Truncated::Time);
+                }
+                if limits::is_crumbled(frames, received) {
+                    return Some(Truncated::Length);
                 }
             }
             let left = hold.bytes().saturating_sub(self.record.received.len());

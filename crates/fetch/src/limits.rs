@@ -55,6 +55,17 @@ pub(crate) struct BodyLimits {
 const ROBOTS_FRAMING: usize = 8;
 const ROBOTS_SLACK: usize = 4 << 10;
 
+/// Pieces that any body may come in, chunks or frames, however small they are.
+const PIECES_FREE: usize = 128 << 10;
+/// Bytes that each further piece must have, on average.
+const PIECE_BYTES_MIN: usize = 32;
+
+/// Whether a body comes in so many and so small pieces that it costs far more than its bytes: a
+/// million chunks of a byte each are a second of work.
+pub(crate) const fn is_crumbled(pieces: usize, bytes: usize) -> bool {
+    pieces > PIECES_FREE + bytes / PIECE_BYTES_MIN
+}
+
 impl TimeLimits {
     pub(crate) fn new(settings: &NetworkSettings) -> Self {
         // A window without length would never be over.

@@ -312,6 +312,23 @@ async fn a_body_in_the_smallest_chunks_costs_memory_for_its_bytes_alone() {
 }
 
 #[tokio::test]
+async fn a_body_in_the_smallest_chunks_is_not_taken_for_ever() {
+    let mut sent = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    sent.extend(b"1\r\nx\r\n".repeat(1_000_000));
+    sent.extend(b"0\r\n\r\n");
+    let exchange = Server::once(&*sent).await.visit(&fetcher(), "/").await;
+    let response = answer(&exchange);
+    assert_eq!(response.truncated, Some(Truncated::Length));
+    assert!((600_000..2_000_000).contains(&response.wire.len()), "{}", response.wire.len());
+    // The same number of bytes in chunks that are worth their framing is taken whole.
+    let mut sent = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    sent.extend(format!("64\r\n{}\r\n", "x".repeat(100)).repeat(60_000).bytes());
+    sent.extend(b"0\r\n\r\n");
+    let exchange = Server::once(&*sent).await.visit(&fetcher(), "/").await;
+    assert_eq!(answer(&exchange).truncated, None);
+}
+
+#[tokio::test]
 async fn the_guard_stands_before_the_socket() {
     let server = Server::always("HTTP/1.1 200 OK\r\n\r\n").await;
     let closed = hasty(|network| network.allow.clear());
