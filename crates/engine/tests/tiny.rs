@@ -106,6 +106,30 @@ fn a_busy_server_gets_the_rest_it_asks_for() {
 }
 
 #[test]
+fn a_host_has_only_so_many_retries() {
+    check_with(
+        "--- a.test/
+         <a href=/1>1</a> <a href=/2>2</a> <a href=/3>3</a> <a href=/4>4</a>
+         --- a.test/1 500
+         --- a.test/2 500
+         --- a.test/3 500
+         --- a.test/4 500",
+        &["http://a.test/"],
+        |machine| machine.host_retries = 2,
+        expect![[r#"
+            00:00      a.test  /robots.txt  404
+            00:01.010  a.test  /            200
+            00:02.020  a.test  /1           500
+            00:03.030  a.test  /2           500
+            00:05.040  a.test  /3           500
+            00:09.050  a.test  /4           500
+            00:17.060  a.test  /1           500
+            00:33.070  a.test  /2           500
+        "#]],
+    );
+}
+
+#[test]
 fn a_robots_txt_elsewhere_is_asked_for_under_that_hosts_politeness() {
     check_with(
         "--- a.test/robots.txt 301 Location: http://b.test/robots.txt
@@ -308,9 +332,9 @@ fn an_error_page_that_has_not_changed_is_not_the_page() {
         expect![[r#"
             00:00      a.test  /robots.txt  404
             00:01.010  a.test  /            503
-            00:11.010  a.test  /            304
-            00:51.010  a.test  /            200
-            00:52.020  a.test  /x           200
+            00:12.755  a.test  /            304
+            00:54.759  a.test  /            200
+            00:55.769  a.test  /x           200
         "#]],
     );
 }

@@ -149,8 +149,12 @@ pub struct FetchSettings {
     pub redirects_max: u8,
     /// How often a URL is tried before it goes to the dead letters.
     pub attempts_max: u32,
-    /// Least pause before a failed URL is tried again.
+    /// Least pause before a failed URL is tried again. It is four times as long after each attempt,
+    /// and up to a quarter longer by chance.
     pub retry_delay: HumanDuration,
+    /// Retries that one host may cost, beside one for every four good answers. What fails beyond that
+    /// goes to the dead letters at once; `0` sets no limit.
+    pub host_retries_max: u32,
     /// How often in a row a server is believed that a page has not changed (304). Then the page is
     /// asked for whole once; `0` believes for ever.
     pub not_modified_max: u32,
@@ -185,6 +189,7 @@ impl Default for FetchSettings {
             redirects_max: 5,
             attempts_max: 3,
             retry_delay: HumanDuration::from_secs(10),
+            host_retries_max: 50,
             // One page in eleven moves as a whole: a lie comes to light, and a re-crawl stays cheap.
             not_modified_max: 10,
             memory_max: ByteSize::gib(1),

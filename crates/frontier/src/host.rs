@@ -78,6 +78,7 @@ pub fn learn(state: &mut HostState, touch: &Touch, manners: &Manners<'_>) {
             state.last_fault = None;
             state.parked = false;
             state.backoff = state.backoff.saturating_sub(1);
+            state.pay_back();
             state.not_before = *ended + pause(state, manners);
         }
         Touch::Faulted { sent, ended, fault, retry_after, page } => {

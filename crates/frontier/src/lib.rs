@@ -284,6 +284,12 @@ impl Frontier {
         }
     }
 
+    /// Takes one of the retries that the host of a visit under way may cost; `most` that it may owe.
+    pub fn take_retry(&mut self, visit: VisitId, most: u32) -> bool {
+        let host = self.leases.get(&visit).and_then(|held| self.hosts.get_mut(&held.lease.host));
+        host.is_some_and(|host| host.state.take_retry(most))
+    }
+
     /// The visit is over.
     pub fn settle(
         &mut self,

@@ -10,7 +10,7 @@ use types::record::RetryPolicy;
 use types::{HostKey, ShardId, Timestamp, UrlId, VisitId};
 
 const POLICY: RetryPolicy =
-    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3, host_max: 0 };
 
 fn open<K: Kv>(kv: PortResult<K>) -> Shard<K> {
     let mut settings = ShardSettings::small(ShardId(0), 7);

@@ -14,7 +14,7 @@ use types::record::RetryPolicy;
 use types::{HostState, Outcome, ShardId, State, Task, Timestamp, UrlId, VisitId, WarcRef};
 
 const POLICY: RetryPolicy =
-    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 100 };
+    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 100, host_max: 0 };
 
 /// A crawl of an endless web, and what it must remember.
 struct Crawl {

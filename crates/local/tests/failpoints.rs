@@ -22,7 +22,7 @@ use warc::{Compressor, Level, Record, RecordId, WarcDate, WarcFields};
 
 const FOLDER: &str = "LYCOSA_FAILPOINT_TEST_FOLDER";
 const POLICY: RetryPolicy =
-    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 100 };
+    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 100, host_max: 0 };
 
 const POINTS: [&str; 8] = [
     "warc_append",

@@ -31,7 +31,7 @@ const NEW: u64 = 100;
 const VISITS: usize = 50;
 const HOSTS: u64 = 997;
 const POLICY: RetryPolicy =
-    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3, host_max: 0 };
 /// Tells the process that is killed what it is, and where it works.
 const FOLDER: &str = "LYCOSA_ORACLE_FOLDER";
 /// Who sends the letters.

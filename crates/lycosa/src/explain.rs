@@ -12,7 +12,7 @@ use ports::{PortResult, RobotsEntry, ShardStore};
 use robots::Robots;
 use serde::{Deserialize, Serialize};
 use types::record::Retirement;
-use types::{CrawlUrl, Record, State, TextFacts, Timestamp, UrlRef};
+use types::{CrawlUrl, Fault, Record, Retry, State, TextFacts, Timestamp, UrlRef};
 
 use crate::settings::Settings;
 use crate::status::moment;
@@ -273,7 +273,18 @@ fn state_of(
         },
         State::Blocked(refusal) => ("refused", refusal.to_string()),
         State::Retired(gone @ Retirement::Gone(_)) => ("gone", gone.to_string()),
-        State::Retired(dead @ Retirement::DeadLetter { .. }) => ("dead letter", dead.to_string()),
+        State::Retired(dead @ Retirement::DeadLetter { fault, attempts }) => {
+            let fetch = &rules.settings.fetch;
+            let early = *fault != Fault::Lost && u32::from(*attempts) < fetch.attempts_max;
+            let why = match early && fault.retry() == Retry::Later {
+                true => {
+                    let most = fetch.host_retries_max;
+                    format!("{dead}; its host had no retry left (fetch.host_retries_max = {most})")
+                }
+                false => dead.to_string(),
+            };
+            ("dead letter", why)
+        }
         State::Retired(gone @ Retirement::Dropped { .. }) => ("dropped", gone.to_string()),
     }
 }

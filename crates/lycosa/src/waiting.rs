@@ -104,7 +104,7 @@ fn retry(
     due: Timestamp,
 ) -> String {
     let host_fault = facts.and_then(|facts| facts.row.state.last_fault.as_ref());
-    let wait = retry_wait(record.attempts, settings);
+    let wait = record.retry_wait(settings.fetch.retry_delay.get());
     let last = record.last.as_deref().filter(|last| is_failure(last.answer.status));
     // An answer is the attempt's own if it was the first one, or if the next is due by it, or if
     // the host has not failed in another way since.
@@ -122,9 +122,10 @@ fn retry(
     let rule = match asked {
         Some(asked) => format!("the server asked for {} (Retry-After)", rounded(asked)),
         None => format!(
-            "fetch.retry_delay = {}, four times as long after each attempt: {}",
+            "fetch.retry_delay = {}, four times as long after each attempt and up to a quarter \
+             more: {}",
             settings.fetch.retry_delay,
-            HumanDuration(wait)
+            rounded(wait)
         ),
     };
     let (n, max) = (record.attempts, settings.fetch.attempts_max);
@@ -132,12 +133,6 @@ fn retry(
         "attempt {n} of fetch.attempts_max = {max} failed: {fault}; {rule}; the next one is due at \
          {due}"
     )
-}
-
-/// The least wait after so many failed attempts; `types::Record::settle` is the rule.
-fn retry_wait(attempts: u8, settings: &Settings) -> Duration {
-    let times = 4_u32.pow(u32::from(attempts.saturating_sub(1)).min(8));
-    settings.fetch.retry_delay.get().saturating_mul(times)
 }
 
 /// An answer that speaks of the server's health and not of the page.
@@ -286,8 +281,8 @@ mod tests {
         assert_eq!(
             failed(&mut url, 1_000, Fault::Status(503), None),
             "attempt 1 of fetch.attempts_max = 3 failed: the server answered 503; \
-             fetch.retry_delay = 10s, four times as long after each attempt: 10s; the next one is \
-             due at 1970-01-01T00:16:50Z"
+             fetch.retry_delay = 10s, four times as long after each attempt and up to a quarter \
+             more: 10s; the next one is due at 1970-01-01T00:16:50Z"
         );
         // What the server asked for, where that is longer.
         let mut asked = record();
@@ -302,6 +297,7 @@ mod tests {
         assert!(
             sentence.contains("failed: time limit reached: first byte; fetch.retry_delay = 10s")
         );
-        assert!(sentence.contains("each attempt: 40s; the next one is due at"), "{sentence}");
+        assert!(sentence.contains("a quarter more: 4"), "{sentence}");
+        assert!(sentence.contains("s; the next one is due at"), "{sentence}");
     }
 }

@@ -352,6 +352,7 @@ pub fn retry(settings: &Settings) -> RetryPolicy {
         attempts_max: u8::try_from(settings.fetch.attempts_max).unwrap_or(u8::MAX),
         delay: settings.fetch.retry_delay.get(),
         lost_max: 3,
+        host_max: settings.fetch.host_retries_max,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::outcome::Fault;
 use crate::time::Timestamp;
@@ -33,6 +33,38 @@ pub struct HostState {
     pub requests: u64,
     /// Smallest pause we ever left before a request, by the socket's own times.
     pub gap_min_ms: Option<u64>,
+    /// Retries that its failures have cost, less what its good answers have paid back since, in
+    /// [`ANSWERS_PER_RETRY`]ths of a retry. Rows of older versions end before it.
+    #[serde(deserialize_with = "or_nothing")]
+    pub retry_debt: u32,
+}
+
+/// Good answers that pay for one retry.
+const ANSWERS_PER_RETRY: u32 = 4;
+
+impl HostState {
+    /// Takes one of the retries that the host may still cost; false if there is none left. `most`
+    /// that it may owe; 0 is no limit.
+    pub fn take_retry(&mut self, most: u32) -> bool {
+        if most == 0 {
+            return true;
+        }
+        let debt = self.retry_debt.saturating_add(ANSWERS_PER_RETRY);
+        let granted = debt <= most.saturating_mul(ANSWERS_PER_RETRY);
+        if granted {
+            self.retry_debt = debt;
+        }
+        granted
+    }
+
+    /// It has answered as it should.
+    pub fn pay_back(&mut self) {
+        self.retry_debt = self.retry_debt.saturating_sub(1);
+    }
+}
+
+fn or_nothing<'de, D: Deserializer<'de>>(row: D) -> Result<u32, D::Error> {
+    Ok(u32::deserialize(row).unwrap_or_default())
 }
 
 /// What whoever runs the crawl has said of a host. It holds until something else is said.
@@ -50,5 +82,24 @@ impl HostRule {
     /// Nothing is said.
     pub fn is_empty(self) -> bool {
         self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_are_owed_and_paid_back_by_good_answers() {
+        let mut host = HostState::default();
+        let taken = (0..5).filter(|_| host.take_retry(3)).count();
+        assert_eq!(taken, 3, "to begin with");
+        for _ in 0..3 {
+            host.pay_back();
+            assert!(!host.take_retry(3));
+        }
+        host.pay_back();
+        assert!(host.take_retry(3) && !host.take_retry(3), "four good answers, one retry");
+        assert!((0..1_000).all(|_| host.take_retry(0)), "no limit");
     }
 }

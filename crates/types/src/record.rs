@@ -196,11 +196,13 @@ impl fmt::Display for VisitId {
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     pub attempts_max: u8,
-    /// Wait before the second attempt; four times as long before each further one.
+    /// Least wait before the second attempt; four times as long before each further one.
     pub delay: Duration,
     /// A URL that was lost this often kills its worker. The frontier sees to it that the last
     /// times tell something: it visits suspects apart from the crowd.
     pub lost_max: u8,
+    /// Retries that one host may owe; 0 is no limit.
+    pub host_max: u32,
 }
 
 /// What becomes of the URL after its visit.
@@ -348,17 +350,31 @@ impl Record {
         } else {
             self.attempts = self.attempts.saturating_add(1);
             if fault.retry() == Retry::Later && self.attempts < policy.attempts_max {
-                let wait =
-                    policy.delay.saturating_mul(4_u32.pow(u32::from(self.attempts - 1).min(8)));
-                let at = at + wait.max(retry_after.unwrap_or_default());
+                let at = at + self.retry_wait(policy.delay).max(retry_after.unwrap_or_default());
                 self.state = State::Queued;
                 self.due = Some(at);
                 return After::Retry { at };
             }
         }
+        self.give_up(fault);
+        After::Done
+    }
+
+    /// It failed and is not tried again.
+    pub fn give_up(&mut self, fault: &Fault) {
         let attempts = if *fault == Fault::Lost { self.lost } else { self.attempts };
         self.state = State::Retired(Retirement::DeadLetter { fault: fault.clone(), attempts });
-        After::Done
+        self.due = None;
+    }
+
+    /// How long it waits after its last attempt failed, if the server asks for no longer wait: four
+    /// times as long after each, and up to a quarter more, so that what failed together does not
+    /// come back together. That part follows from the URL and the attempt, so a simulation replays.
+    pub fn retry_wait(&self, delay: Duration) -> Duration {
+        let times = 4_u32.pow(u32::from(self.attempts.saturating_sub(1)).min(8));
+        let wait = delay.saturating_mul(times);
+        let chance = (self.url.id().0 >> (16 * u32::from(self.attempts % 4))) as u16;
+        wait.saturating_add((wait / 4).saturating_mul(u32::from(chance)) / (1 << 16))
     }
 }
 
@@ -368,7 +384,7 @@ mod tests {
     use crate::outcome::Failure;
 
     const POLICY: RetryPolicy =
-        RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+        RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3, host_max: 0 };
 
     const VISIT: VisitId = VisitId(1);
 
@@ -434,14 +450,8 @@ mod tests {
         let mut record = record(State::Queued);
         let fault = failed(Fault::Status(500), None);
         let at = Timestamp::from_secs(1_000);
-        assert_eq!(
-            record.settle(VISIT, &fault, at, POLICY),
-            After::Retry { at: Timestamp::from_secs(1_010) }
-        );
-        assert_eq!(
-            record.settle(VISIT, &fault, at, POLICY),
-            After::Retry { at: Timestamp::from_secs(1_040) }
-        );
+        assert!((10_000..12_500).contains(&wait_ms(record.settle(VISIT, &fault, at, POLICY))));
+        assert!((40_000..50_000).contains(&wait_ms(record.settle(VISIT, &fault, at, POLICY))));
         assert_eq!(record.settle(VISIT, &fault, at, POLICY), After::Done);
         assert_eq!(
             record.state,
@@ -449,15 +459,44 @@ mod tests {
         );
     }
 
+    /// From 1,000 s on.
+    fn wait_ms(after: After) -> u128 {
+        match after {
+            After::Retry { at } => at.since(Timestamp::from_secs(1_000)).as_millis(),
+            After::Done => panic!("it is over"),
+        }
+    }
+
+    #[test]
+    fn what_failed_together_does_not_come_back_together() {
+        let at = Timestamp::from_secs(1_000);
+        let fault = failed(Fault::Status(503), None);
+        let waits = (0..200).map(|n| {
+            let url = CrawlUrl::parse(&format!("http://a.test/{n}")).unwrap();
+            let mut record = Record { url, ..record(State::Queued) };
+            let first = record.clone().settle(VISIT, &fault, at, POLICY);
+            assert_eq!(record.settle(VISIT, &fault, at, POLICY), first, "it replays");
+            wait_ms(first)
+        });
+        let waits: Vec<u128> = waits.collect();
+        // Nobody comes sooner, and about as many in each fifth of the time.
+        assert!(waits.iter().all(|wait| (10_000..12_500).contains(wait)));
+        for fifth in 0..5 {
+            let from = 10_000 + fifth * 500;
+            let there = waits.iter().filter(|wait| (from..from + 500).contains(*wait)).count();
+            assert!((20..=60).contains(&there), "{there} in part {fifth}");
+        }
+    }
+
     #[test]
     fn the_server_may_ask_for_a_longer_wait_but_not_for_a_shorter_one() {
         let at = Timestamp::from_secs(1_000);
         let long =
             record(State::Queued).settle(VISIT, &failed(Fault::Status(429), Some(77)), at, POLICY);
-        assert_eq!(long, After::Retry { at: Timestamp::from_secs(1_077) });
+        assert_eq!(long, After::Retry { at: Timestamp::from_secs(1_077) }, "to the second");
         let short =
             record(State::Queued).settle(VISIT, &failed(Fault::Status(429), Some(1)), at, POLICY);
-        assert_eq!(short, After::Retry { at: Timestamp::from_secs(1_010) });
+        assert!((10_000..12_500).contains(&wait_ms(short)));
     }
 
     #[test]

@@ -315,7 +315,13 @@ impl Owner {
                     self.ctx.scope.write().expect("no panic while locked").add_seed(&joined);
                 }
                 let mut record = task.record;
-                record.settle(report.visit, &outcome, report.at, self.ctx.options.retry);
+                let retry = self.ctx.options.retry;
+                let after = record.settle(report.visit, &outcome, report.at, retry);
+                if let (After::Retry { .. }, Outcome::Failed(failure)) = (after, &outcome)
+                    && !self.frontier.take_retry(report.visit, retry.host_max)
+                {
+                    record.give_up(&failure.fault);
+                }
                 if let Some(last) = &mut record.last {
                     last.target_refused = followed.refused;
                 }

@@ -191,7 +191,8 @@ mod tests {
         let found =
             types::Discovery { at: Timestamp::ZERO, depth: 0, hops: 0, seed: true, band: 0 };
         let delay = Duration::from_secs(10);
-        let policy = types::record::RetryPolicy { attempts_max: 3, delay, lost_max: 3 };
+        let policy =
+            types::record::RetryPolicy { attempts_max: 3, delay, lost_max: 3, host_max: 0 };
         let condition = |status: u16, truncated| {
             let mut record = Record::new(url.clone(), found);
             let Outcome::Fetched(mut answer) = say(200, &[("etag", "\"1\"")]) else { panic!() };

@@ -36,6 +36,8 @@ pub struct Machine {
     pub latency: Duration,
     /// How long a settled visit may wait for others before it is committed.
     pub commit_wait: Duration,
+    /// Retries that a host may owe; 0 is no limit.
+    pub host_retries: u32,
     /// New URLs between two savings of the filter of seen ones.
     pub checkpoint_urls: u64,
     pub sizes: Sizes,
@@ -69,6 +71,7 @@ impl Machine {
             file_bytes_max: 1 << 30,
             latency: Duration::ZERO,
             commit_wait: Duration::from_millis(200),
+            host_retries: 0,
             checkpoint_urls: 2_000,
             sizes: Sizes::default(),
             audited: true,
@@ -78,7 +81,8 @@ impl Machine {
     }
 
     pub fn retry(&self) -> RetryPolicy {
-        RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 }
+        let (delay, host_max) = (Duration::from_secs(10), self.host_retries);
+        RetryPolicy { attempts_max: 3, delay, lost_max: 3, host_max }
     }
 
     pub fn options(&self) -> EngineOptions {

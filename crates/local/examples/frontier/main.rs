@@ -37,7 +37,7 @@ const VISITS: usize = 64;
 const WAKING: usize = 64;
 const NEAR: usize = 64;
 const POLICY: RetryPolicy =
-    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3, host_max: 0 };
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -85,8 +85,12 @@ mod tests {
     use types::record::RetryPolicy;
     use types::{Answer, CrawlUrl, Discovery, Fault, Outcome, VisitId};
 
-    const POLICY: RetryPolicy =
-        RetryPolicy { attempts_max: 3, delay: std::time::Duration::from_secs(10), lost_max: 3 };
+    const POLICY: RetryPolicy = RetryPolicy {
+        attempts_max: 3,
+        delay: std::time::Duration::from_secs(10),
+        lost_max: 3,
+        host_max: 0,
+    };
 
     fn visited(outcome: &Outcome, secs: u64) -> Record {
         let url = CrawlUrl::parse("http://a.test/").expect("a URL");

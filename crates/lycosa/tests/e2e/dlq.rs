@@ -100,3 +100,25 @@ fn a_running_crawl_does_the_same() {
     signal(&child, "INT");
     assert_eq!(child.wait().expect("it ends").code(), Some(11));
 }
+
+#[test]
+fn a_host_that_fails_often_uses_up_its_retries_and_explain_says_so() {
+    let site = Site::fixture(
+        "\
+--- a.test/
+<a href=/1>1</a> <a href=/2>2</a> <a href=/3>3</a>
+--- a.test/1 500
+--- a.test/2 500
+--- a.test/3 500",
+    );
+    let home = site.url("a.test", "/");
+    let few = ["-s", "fetch.host_retries_max=1", "-s", "fetch.retry_delay=100ms", "-s", NO_BACKOFF];
+    site.crawl(&[&[&*home][..], &few].concat()).exits(0);
+    // Three first tries and one more.
+    let tries: Vec<_> = ["/1", "/2", "/3"].map(|path| asked(&site, path)).into();
+    assert_eq!(tries.iter().sum::<usize>(), 4, "{tries:?}");
+    let once = tries.iter().position(|&tries| tries == 1).expect("two of them") + 1;
+    let told = site.run(&["explain", "crawl", &site.url("a.test", &format!("/{once}"))]).exits(0);
+    let told = told.prints("dead letter after 1 attempts: the server answered 500");
+    told.prints("; its host had no retry left (fetch.host_retries_max = 1)");
+}

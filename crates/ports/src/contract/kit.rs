@@ -14,7 +14,7 @@ use crate::shard_store::{
 };
 
 pub(super) const POLICY: RetryPolicy =
-    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3 };
+    RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3, host_max: 0 };
 
 pub(super) fn at(secs: u64) -> Timestamp {
     Timestamp::from_secs(1_800_000_000 + secs)
