@@ -32,8 +32,7 @@ pub enum Weight {
     Heavy,
 }
 
-/// Larger answers are heavy. Hardly a page is larger, unpacked; those that are take ten times the
-/// work of the others.
+/// Larger answers are heavy; what people write and read is smaller.
 const LIGHT_BYTES_MAX: u64 = 512 << 10;
 
 impl Weight {

@@ -60,8 +60,8 @@ const PIECES_FREE: usize = 128 << 10;
 /// Bytes that each further piece must have, on average.
 const PIECE_BYTES_MIN: usize = 32;
 
-/// Whether a body comes in so many and so small pieces that it costs far more than its bytes: a
-/// million chunks of a byte each are a second of work.
+/// Whether a body comes in so many and so small pieces that it costs far more than its bytes: each of
+/// them goes through hyper and our hands alone, whatever its size.
 pub(crate) const fn is_crumbled(pieces: usize, bytes: usize) -> bool {
     pieces > PIECES_FREE + bytes / PIECE_BYTES_MIN
 }

@@ -34,7 +34,7 @@ pub struct HostState {
     /// Smallest pause we ever left before a request, by the socket's own times.
     pub gap_min_ms: Option<u64>,
     /// Retries that its failures have cost, less what its good answers have paid back since, in
-    /// [`ANSWERS_PER_RETRY`]ths of a retry. Rows of older versions end before it.
+    /// quarters of a retry. Rows of older versions end before it.
     #[serde(deserialize_with = "or_nothing")]
     pub retry_debt: u32,
 }
