@@ -13,8 +13,8 @@ use std::{fmt, io};
 use ::fjall::compaction::Leveled;
 use ::fjall::config::{BlockSizePolicy, CompressionPolicy};
 use ::fjall::{
-    CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError, PersistMode,
-    Readable as _,
+    AbstractTree as _, CompressionType, Database, Keyspace, KeyspaceCreateOptions, LsmError,
+    PersistMode, Readable as _,
 };
 use ports::shard_store::CopyJob;
 use ports::{PortError, PortErrorKind, PortResult};
@@ -53,9 +53,7 @@ pub struct FjallKv {
     folder: PathBuf,
     database: Database,
     families: Vec<Keyspace>,
-    readers: usize,
-    /// New rows in memory above which a commit waits.
-    rows_bytes_max: u64,
+    limits: EngineSettings,
 }
 
 impl FjallKv {
@@ -76,13 +74,7 @@ impl FjallKv {
             let options = || options(family, limits);
             families.push(database.keyspace(family.name(), options).map_err(say)?);
         }
-        Ok(Self {
-            folder: folder.to_owned(),
-            database,
-            families,
-            readers: limits.readers,
-            rows_bytes_max: 2 * limits.memtable_bytes_max,
-        })
+        Ok(Self { folder: folder.to_owned(), database, families, limits })
     }
 
     fn family(&self, family: Family) -> &Keyspace {
@@ -94,11 +86,25 @@ impl FjallKv {
     /// writes faster than it merges waits here.
     fn wait_for_room(&self) {
         let began = Instant::now();
-        while self.database.write_buffer_size() > self.rows_bytes_max
+        while self.database.write_buffer_size() > 2 * self.limits.memtable_bytes_max
             && began.elapsed() < ROOM_WAIT_MAX
         {
             std::thread::sleep(ROOM_LOOK); // fjall tells nobody when a file is written
         }
+    }
+
+    /// Has the new rows of a family written as a file, once there are enough of them. fjall would see
+    /// to that by itself, by a word to its worker after every commit until it is done. While the
+    /// worker merges, a thousand such words fill its inbox; then it waits for room in there itself, for
+    /// ever (seen with eight million URLs). Done here, there is one word for each file.
+    fn turn_over(&self) -> PortResult<()> {
+        for (family, rows) in Family::ALL.into_iter().zip(&self.families) {
+            if rows.tree.active_memtable().size() > rows_bytes_max(family, self.limits) {
+                let turned = rows.rotate_memtable();
+                turned.map_err(|error| self.failed("write the state", error))?;
+            }
+        }
+        Ok(())
     }
 
     fn failed(&self, doing: &str, error: ::fjall::Error) -> PortError {
@@ -117,25 +123,31 @@ fn options(family: Family, limits: EngineSettings) -> KeyspaceCreateOptions {
         .compaction_strategy(Arc::new(
             Leveled::default().with_l0_threshold(LEVEL_0_FILES).with_table_target_size(FILE_BYTES),
         ));
-    let share = limits.memtable_bytes_max;
+    let options = options.max_memtable_size(rows_bytes_max(family, limits));
     match family {
         // Most of the data. Our own filter stands before the point reads, so nearly all of them
         // hit: filters of the last level would be 10 bits a URL for nothing. 8 KiB blocks hold
         // some 70 URLs of one host, which lz4 packs better than the 30 of 4 KiB.
         Family::Url => options
             .expect_point_read_hits(true)
-            .data_block_size_policy(BlockSizePolicy::all(8 << 10))
-            .max_memtable_size(share / 2),
+            .data_block_size_policy(BlockSizePolicy::all(8 << 10)),
         // Read by scans from a known place, deleted from the front.
-        Family::Queue => options
-            .data_block_size_policy(BlockSizePolicy::all(16 << 10))
-            .max_memtable_size(share / 4),
-        Family::Due | Family::Visit | Family::Outbox | Family::Fresh => options
-            .data_block_size_policy(BlockSizePolicy::all(16 << 10))
-            .max_memtable_size(share / 16),
-        Family::Host => options.max_memtable_size(share / 16),
-        Family::Grant | Family::Meta => options.max_memtable_size(share / 32),
+        Family::Queue | Family::Due | Family::Visit | Family::Outbox | Family::Fresh => {
+            options.data_block_size_policy(BlockSizePolicy::all(16 << 10))
+        }
+        Family::Host | Family::Grant | Family::Meta => options,
     }
+}
+
+/// New rows of a family in memory before they become a file.
+const fn rows_bytes_max(family: Family, limits: EngineSettings) -> u64 {
+    limits.memtable_bytes_max
+        / match family {
+            Family::Url => 2,
+            Family::Queue => 4,
+            Family::Due | Family::Visit | Family::Outbox | Family::Fresh | Family::Host => 16,
+            Family::Grant | Family::Meta => 32,
+        }
 }
 
 fn translate(doing: &str, folder: &Path, error: ::fjall::Error) -> PortError {
@@ -182,7 +194,7 @@ impl Kv for FjallKv {
         // Sorted keys share blocks: the second of a block finds it in the cache.
         let rows = self.family(family);
         let get = |key: &&[u8]| rows.get(key).map_err(|error| self.failed("read", error));
-        let values = read_runs(keys, self.readers, |run| run.iter().map(get).collect())?;
+        let values = read_runs(keys, self.limits.readers, |run| run.iter().map(get).collect())?;
         values.iter().enumerate().try_for_each(|(n, value)| each(n, value.as_deref()))
     }
 
@@ -223,7 +235,8 @@ impl Kv for FjallKv {
         if writes.is_empty() {
             return if durability == Durability::Disk { self.sync() } else { Ok(()) };
         }
-        writes.commit().map_err(|error| self.failed("write the state", error))
+        writes.commit().map_err(|error| self.failed("write the state", error))?;
+        self.turn_over()
     }
 
     fn delete_range(&mut self, family: Family, from: &[u8], until: &[u8]) -> PortResult<()> {
@@ -295,6 +308,33 @@ impl Kv for FjallKv {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_that_merges_is_not_buried_in_requests() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = EngineSettings { memtable_bytes_max: 1 << 20, ..EngineSettings::SMALL };
+        let mut kv = FjallKv::open(&folder.path().join("state"), limits).unwrap();
+        let value = [7; 1_000];
+        // Small commits, far more of them than fit into the worker's inbox while it merges.
+        for n in 0..15_000_u64 {
+            let mut batch = Batch::default();
+            for family in [Family::Url, Family::Queue, Family::Visit] {
+                batch.put(family, &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), &value);
+            }
+            kv.commit(&batch, Durability::Os).unwrap();
+            for (family, rows) in Family::ALL.into_iter().zip(&kv.families) {
+                let bytes = rows.tree.active_memtable().size();
+                assert!(bytes <= rows_bytes_max(family, limits), "{} {bytes}", family.name());
+            }
+        }
+        let mut rows = 0;
+        kv.scan(Family::Url, &[], None, &mut |_, _| {
+            rows += 1;
+            Ok(ControlFlow::Continue(()))
+        })
+        .unwrap();
+        assert_eq!(rows, 15_000);
+    }
 
     #[test]
     fn new_rows_in_memory_stay_below_their_bound() {
