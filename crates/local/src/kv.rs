@@ -123,6 +123,24 @@ impl Family {
     pub const fn index(self) -> usize {
         self as usize
     }
+
+    /// What all keys of one host begin with, in the families whose rows are read by host: space and
+    /// name, up to the 0 byte that ends it. An engine may use it to find out which of its files
+    /// hold nothing of a host.
+    pub fn host_part(self, key: &[u8]) -> Option<&[u8]> {
+        match self {
+            Self::Url | Self::Queue | Self::Host => host_part(key),
+            _ => None,
+        }
+    }
+}
+
+const SPACE_BYTES: usize = 4;
+
+/// [`Family::host_part`], for the families that have one.
+pub fn host_part(key: &[u8]) -> Option<&[u8]> {
+    let end = key.get(SPACE_BYTES..)?.iter().position(|&byte| byte == 0)?;
+    Some(&key[..SPACE_BYTES + end + 1])
 }
 
 /// How far a batch has come when `commit` returns.
@@ -261,6 +279,19 @@ mod tests {
         for (n, family) in Family::ALL.into_iter().enumerate() {
             assert_eq!(family.index(), n, "{}", family.name());
         }
+    }
+
+    #[test]
+    fn the_part_of_a_host_ends_with_its_name() {
+        // The space has 0 bytes too, and so may an id.
+        let key = b"\0\0\0\0test.a\0\x07\0\0";
+        for family in [Family::Url, Family::Queue, Family::Host] {
+            assert_eq!(family.host_part(key), Some(&b"\0\0\0\0test.a\0"[..]));
+            assert_eq!(family.host_part(&key[..11]), Some(&key[..11]), "of its heads");
+            assert_eq!(family.host_part(&key[..10]), None);
+            assert_eq!(family.host_part(b"\0"), None);
+        }
+        assert_eq!(Family::Due.host_part(key), None);
     }
 
     #[test]

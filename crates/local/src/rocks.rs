@@ -13,17 +13,26 @@ use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB,
     DBCompactionStyle, DBCompressionType, Error, ErrorKind, LogLevel, Options, ReadOptions,
-    UniversalCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
+    SliceTransform, UniversalCompactOptions, UniversalCompactionStopStyle, WriteBatch,
+    WriteBufferManager, WriteOptions,
 };
 
 use crate::engine::{self, Engine, EngineSettings};
-use crate::kv::{Batch, Durability, Family, Kv, ManyFn, ScanFn, ValueFn};
+use crate::kv::{self, Batch, Durability, Family, Kv, ManyFn, ScanFn, ValueFn};
 use crate::readers::read_runs;
 use crate::side;
 
 /// A range of more keys than this is deleted by one range tombstone, which every later read of the
 /// family looks at; a smaller one key by key.
 const POINT_DELETES_MAX: usize = 4096;
+
+/// Runs of about one size that are merged at a time, and how much larger than all newer ones together
+/// a run may be, in percent, to be of their size.
+const MERGED_RUNS: i32 = 14;
+const LIKE_SIZES: i32 = 100;
+/// Runs at which writers are slowed down, and at which they wait: six and eight times as many.
+const RUNS_SLOW: i32 = 6 * MERGED_RUNS;
+const RUNS_MAX: i32 = 8 * MERGED_RUNS;
 
 /// Memory that all databases of a process share.
 pub struct RocksShared {
@@ -117,14 +126,26 @@ fn family_options(family: Family, shared: &RocksShared) -> Options {
         // Rows are written everywhere at once and seldom read: merging whole runs writes each of
         // them a few times, where levels would write it ten times.
         options.set_compaction_style(DBCompactionStyle::Universal);
-        // Six to eight of about one size at a time, all only when the newer ones are four times
-        // the oldest: there is little to gain, because few rows are ever replaced.
+        // Only those of like size, and many at a time: a row is written once as it comes, and once
+        // more each time that there is fourteen times as much. All are merged never (`url`, where
+        // few rows are replaced), or when the newer ones are four times the oldest (`queue`).
         let mut runs = UniversalCompactOptions::default();
-        runs.set_size_ratio(50);
-        runs.set_min_merge_width(6);
-        runs.set_max_size_amplification_percent(400);
+        runs.set_stop_style(UniversalCompactionStopStyle::Similar);
+        runs.set_size_ratio(LIKE_SIZES);
+        runs.set_min_merge_width(MERGED_RUNS);
+        let replaced_percent_max = if family == Family::Queue { 400 } else { i32::MAX };
+        runs.set_max_size_amplification_percent(replaced_percent_max);
         options.set_universal_compaction_options(&runs);
-        options.set_level_zero_file_num_compaction_trigger(8);
+        options.set_level_zero_file_num_compaction_trigger(MERGED_RUNS);
+        options.set_level_zero_slowdown_writes_trigger(RUNS_SLOW);
+        options.set_level_zero_stop_writes_trigger(RUNS_MAX);
+        // The price is that a host's rows may lie in twice as many runs. A filter of each run says
+        // whether it has anything of a host: most have nothing of most hosts.
+        options.set_prefix_extractor(SliceTransform::create(
+            "host",
+            |key| kv::host_part(key).unwrap_or(key),
+            Some(|key| kv::host_part(key).is_some()),
+        ));
         // Filters and indexes of large runs are larger than the cache. In pieces, a read loads what
         // it needs; whole, they pushed each other out and were read again and again.
         table.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
@@ -148,9 +169,13 @@ fn family_options(family: Family, shared: &RocksShared) -> Options {
             table.set_block_size(16 << 10);
             options.add_compact_on_deletion_collector_factory(1024, 512, 0.5);
         }
-        Family::Queue | Family::Visit | Family::Outbox | Family::Fresh => {
-            table.set_block_size(16 << 10)
+        // Found by its host alone.
+        Family::Queue => {
+            table.set_block_size(16 << 10);
+            table.set_bloom_filter(10.0, false);
+            table.set_whole_key_filtering(false);
         }
+        Family::Visit | Family::Outbox | Family::Fresh => table.set_block_size(16 << 10),
         Family::Host | Family::Grant | Family::Meta => table.set_bloom_filter(10.0, false),
     }
     options.set_block_based_table_factory(&table);
@@ -206,11 +231,16 @@ impl Kv for RocksKv {
         until: Option<&[u8]>,
         each: &mut ScanFn<'_>,
     ) -> PortResult<()> {
+        if until.is_some_and(|until| until <= from) {
+            return Ok(());
+        }
+        // Between two keys of one host, runs that have nothing of it are left out.
+        let host = family.host_part(from);
+        let of_one_host = host.is_some() && until.and_then(|key| family.host_part(key)) == host;
         let mut options = ReadOptions::default();
+        options.set_total_order_seek(!of_one_host);
+        options.set_prefix_same_as_start(of_one_host);
         if let Some(until) = until {
-            if until <= from {
-                return Ok(());
-            }
             options.set_iterate_upper_bound(until);
         }
         let mut rows = self.db.raw_iterator_cf_opt(self.family(family), options);

@@ -150,7 +150,7 @@ impl<K: Kv> Shard<K> {
             visits: VisitNumbers::new(meta.visit_bound),
             next_due: None,
             floors: Floors::default(),
-            recent: Recent::new(settings.recent_bytes_max, seed)?,
+            recent: Recent::new(settings.recent_bytes_max, seed, meta.counters.known == 0)?,
             lent: Lent::new()?,
             seen: SeenFacts::default(),
             heads: LruCache::with_hasher(hosts_max, FixedState::with_seed(seed)),

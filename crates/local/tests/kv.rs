@@ -45,6 +45,32 @@ fn check<K: Kv>(open: impl Fn() -> K) {
     batch.put(Family::Url, &[0, 255, 0], &[1; 100_000]);
     kv.commit(&batch, Durability::Os).expect("commits");
 
+    // Rows of a host, of its neighbours, and one that belongs to no host; also after a restart, when
+    // they lie in files.
+    let row = |host: &str, rest: u8| [b"\0\0\0\0", host.as_bytes(), &[0, rest]].concat();
+    let mut batch = Batch::default();
+    for host in ["test.a", "test.aa", "test.b"] {
+        (0..9).for_each(|n| batch.put(Family::Queue, &row(host, n), &[n]));
+    }
+    batch.put(Family::Queue, b"\0\0\0", b"");
+    kv.commit(&batch, Durability::Disk).expect("commits");
+    for _ in 0..2 {
+        let count = |from: &[u8], until: Option<&[u8]>| all(&kv, Family::Queue, from, until).len();
+        assert_eq!(count(&row("test.a", 0), Some(&row("test.a", 200))), 9);
+        assert_eq!(count(&row("test.a", 3), Some(&row("test.a", 7))), 4);
+        assert_eq!(count(&row("test.a", 3), Some(&row("test.aa", 7))), 6 + 7);
+        assert_eq!(count(&row("test.none", 0), Some(&row("test.none", 200))), 0);
+        assert_eq!(count(&row("test.a", 5), None), 4 + 18);
+        assert_eq!(count(b"", None), 28);
+        assert_eq!(get(&kv, Family::Queue, &row("test.b", 4)).as_deref(), Some(&[4][..]));
+        drop(kv);
+        kv = open();
+    }
+    for host in ["test.a", "test.aa", "test.b"] {
+        kv.delete_range(Family::Queue, &row(host, 0), &row(host, 255)).expect("deletes");
+    }
+    kv.delete_range(Family::Queue, b"", b"\0\0\0\x01").expect("deletes");
+
     // Families do not mix, order is that of bytes, ends are open.
     assert_eq!(keys(&kv, Family::Visit, b"", None), "abcd");
     assert_eq!(keys(&kv, Family::Visit, b"b", None), "bcd");

@@ -11,6 +11,7 @@
 
 mod web;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -335,6 +336,7 @@ impl Meter {
             percent(seen.exact, run.checks),
             percent(seen.in_vain, seen.new),
         );
+        println!("{:>12} | CPU s so far:{}", "", by_thread());
         (self.last, self.made) = (now, run.made);
         (rate, rate / made)
     }
@@ -357,6 +359,25 @@ fn spent(run: &Run) -> Duration {
     cpu_time().saturating_sub(run.made)
 }
 
+/// CPU time so far of the threads of each name: who writes, who merges.
+fn by_thread() -> String {
+    let mut names = BTreeMap::<String, u64>::new();
+    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let Some((head, rest)) = stat.rsplit_once(')') else { continue };
+        let name = head.split_once('(').map_or(head, |(_, name)| name);
+        *names.entry(name.to_owned()).or_default() += ticks(rest);
+    }
+    names.iter().map(|(name, ticks)| format!(" {name} {:.1}", *ticks as f64 / 100.0)).collect()
+}
+
+/// Hundredths of a second, from what stands behind the name in a `stat`.
+fn ticks(stat: &str) -> u64 {
+    let fields: Vec<&str> = stat.split_whitespace().collect();
+    let tick = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+    tick(11) + tick(12)
+}
+
 /// CPU time of this thread so far, as Linux tells it: a busy machine does not blur it.
 fn thread_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -367,12 +388,7 @@ fn thread_cpu() -> Duration {
 /// CPU time of all threads of this process so far, as Linux tells it (in hundredths of a second).
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let ticks = stat.rsplit(')').next().map(|rest| {
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        let tick = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
-        tick(11) + tick(12)
-    });
-    Duration::from_millis(ticks.unwrap_or(0) * 10)
+    Duration::from_millis(stat.rsplit(')').next().map_or(0, ticks) * 10)
 }
 
 /// Bytes that this process has written so far, journals and merged files included.

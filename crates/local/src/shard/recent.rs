@@ -6,12 +6,18 @@
 //!
 //! Always: what it calls known is in the store with nothing to change. An entry is six bytes, so
 //! that one for each of a hundred million URLs fits into memory where somebody wants that. Beside
-//! its place and its nearness it holds 34 bits of a hash under a seed that no page knows: with the
-//! filter, which is asked first, a new URL is taken for a known one twice in 10^12 times.
+//! its place and its nearness it holds 17 bits of its id, and 17 of a hash under a seed that no page
+//! knows: with the filter, which is asked first, a new URL is taken for a known one twice in 10^12
+//! times.
 //!
 //! A URL has two sets: the second takes what the first has no room for, so that a table filled to
 //! four fifths has lost one entry of a hundred, not of twenty. A set knows whether it ever sent one
 //! there; most never did, and need no second look.
+//!
+//! A table that was there when the store was empty has met every URL of it. Each set knows whether it
+//! ever lost one: where it did not, a URL that is not here is new, whatever the filter says, and the
+//! store need not be asked in vain. Another text with the id of a known URL is not taken for new:
+//! no entry may have its bits of the id.
 //!
 //! The table grows by one set after the other (linear hashing): no pause, and no moment in which
 //! it is there twice. Its memory is reserved at the largest, and taken as it grows.
@@ -25,18 +31,23 @@ use super::lines::{Line, Lines};
 /// Entries looked through for a URL; they are one cache line, the one that was met last first.
 const WAYS: usize = size_of::<Line>() / ENTRY_BYTES;
 const ENTRY_BYTES: usize = 6;
-/// Where a line says that it has sent entries to their second set: behind the entries.
-const SPILLED: usize = WAYS * ENTRY_BYTES;
+/// What a line says of entries that are not in it, behind those that are: it has sent some to their
+/// second set; it has lost some.
+const FATES: usize = WAYS * ENTRY_BYTES;
+const SPILLED: u8 = 1;
+const LOST: u8 = 2;
 /// Of them, as many are filled on average before the table grows: where a set still stands for two,
 /// twice as many are.
 const FILLED: usize = 4;
 /// Sets of the smallest table: 8 MiB.
 const LEAST_BITS: u32 = 17;
 
-/// An entry: how near, then the bits of the id that place it in a larger table, then the proof.
+/// An entry: how near, then the bits of the id that place it in a larger table, then those of the
+/// text's hash, then further ones of the id.
 const NEAR_BITS: u32 = 5;
 const PLACE_BITS: u32 = 9;
-const PROOF_BITS: u32 = 8 * ENTRY_BYTES as u32 - NEAR_BITS - PLACE_BITS;
+const TEXT_BITS: u32 = 17;
+const ID_BITS: u32 = 8 * ENTRY_BYTES as u32 - NEAR_BITS - PLACE_BITS - TEXT_BITS;
 const EMPTY: u64 = 0;
 
 /// Sets of the largest table, 4 GiB: an entry holds no bits to place it in a larger one.
@@ -50,7 +61,20 @@ pub(super) struct Recent {
     sets: usize,
     /// Entries that pushed none out.
     entries: usize,
+    /// Every URL of the store was put in here once.
+    met_all: bool,
     seed: u64,
+}
+
+/// What the table can say of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Met {
+    /// It is known, and was found so near.
+    Known(Near),
+    /// The store has neither this URL nor another with its id.
+    Never,
+    /// The store must be asked.
+    Unsure,
 }
 
 /// How near a URL was found.
@@ -69,21 +93,32 @@ impl Near {
 }
 
 impl Recent {
-    pub(super) fn new(bytes_max: u64, seed: u64) -> PortResult<Self> {
+    /// `met_all` if the store is still empty.
+    pub(super) fn new(bytes_max: u64, seed: u64, met_all: bool) -> PortResult<Self> {
         let sets_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Line>();
         let sets_max = sets_max.clamp(1, SETS_MAX);
         let sets = sets_max.min(1 << LEAST_BITS);
-        Ok(Self { lines: Lines::new(sets_max)?, sets, entries: 0, seed })
+        Ok(Self { lines: Lines::new(sets_max)?, sets, entries: 0, met_all, seed })
     }
 
     /// How near this very URL was found at least, if it is here.
-    pub(super) fn find(&mut self, id: UrlId, text: &str) -> Option<Near> {
+    pub(super) fn find(&mut self, id: UrlId, text: &str) -> Met {
         let mark = self.mark(id, text);
-        let (spot, at) = self.seek(id, mark)?;
+        let Some((spot, at)) = self.seek(id, mark) else {
+            return if self.met_all && self.is_new(id) { Met::Never } else { Met::Unsure };
+        };
         let set = &mut self.lines.all_mut()[spot];
         let entry = entry(set, at);
         put_first(set, at, entry);
-        Some(unpack(entry))
+        Met::Known(unpack(entry))
+    }
+
+    /// Whether no URL with this id was ever put in, as far as its sets can tell.
+    fn is_new(&self, id: UrlId) -> bool {
+        let sets = self.lines.all();
+        let never = |set: &Line| set[FATES] & LOST == 0 && entries(set).all(|e| !is_of(e, id));
+        let first = &sets[self.first_spot(id)];
+        never(first) && (first[FATES] & SPILLED == 0 || never(&sets[self.second_spot(id)]))
     }
 
     pub(super) fn insert(&mut self, id: UrlId, text: &str, near: Near) {
@@ -102,6 +137,7 @@ impl Recent {
     pub(super) fn forget(&mut self, id: UrlId) {
         for spot in [self.first_spot(id), self.second_spot(id)] {
             let set = &mut self.lines.all_mut()[spot];
+            set[FATES] |= LOST;
             let all = clear(set);
             let gone = entries(&all).filter(|entry| place_bits(*entry) == place_of(id)).count();
             let stays = entries(&all).filter(|entry| place_bits(*entry) != place_of(id));
@@ -117,7 +153,7 @@ impl Recent {
         let old = new - (1 << bit);
         let sets = self.lines.all_mut();
         let all = clear(&mut sets[old]);
-        sets[new][SPILLED] = all[SPILLED];
+        sets[new][FATES] = all[FATES];
         let (mut stay, mut go) = (0, 0);
         for entry in entries(&all) {
             let goes = place_bits(entry) >> (bit - LEAST_BITS) & 1 == 1;
@@ -135,7 +171,7 @@ impl Recent {
         if let Some(at) = position(&sets[first], mark) {
             return Some((first, at));
         }
-        if sets[first][SPILLED] == 0 {
+        if sets[first][FATES] & SPILLED == 0 {
             return None;
         }
         let second = self.second_spot(id);
@@ -146,10 +182,14 @@ impl Recent {
     fn room_for(&mut self, id: UrlId) -> (usize, usize) {
         let (first, second) = (self.first_spot(id), self.second_spot(id));
         let sets = self.lines.all_mut();
-        if is_full(&sets[first]) && !is_full(&sets[second]) {
-            sets[first][SPILLED] = 1;
+        if !is_full(&sets[first]) {
+            return (first, WAYS - 1);
+        }
+        if !is_full(&sets[second]) {
+            sets[first][FATES] |= SPILLED;
             return (second, WAYS - 1);
         }
+        sets[first][FATES] |= LOST;
         (first, WAYS - 1)
     }
 
@@ -177,8 +217,8 @@ impl Recent {
 
     /// What an entry of this URL holds above its nearness. Never 0.
     fn mark(&self, id: UrlId, text: &str) -> u64 {
-        let proof = xxh3_64_with_seed(text.as_bytes(), self.seed) >> (u64::BITS - PROOF_BITS);
-        proof.max(1) << PLACE_BITS | place_of(id)
+        let text = xxh3_64_with_seed(text.as_bytes(), self.seed) >> (u64::BITS - TEXT_BITS);
+        (id_bits(id) << TEXT_BITS | text.max(1)) << PLACE_BITS | place_of(id)
     }
 }
 
@@ -197,10 +237,10 @@ fn put_first(set: &mut Line, at: usize, entry: u64) {
     put(set, 0, entry);
 }
 
-/// Takes all entries out, and says what they were. That some went elsewhere stays known.
+/// Takes all entries out, and says what they were. What became of others stays known.
 fn clear(set: &mut Line) -> Line {
     let mut empty = [0; size_of::<Line>()];
-    empty[SPILLED] = set[SPILLED];
+    empty[FATES] = set[FATES];
     std::mem::replace(set, empty)
 }
 
@@ -222,6 +262,17 @@ fn position(set: &Line, mark: u64) -> Option<usize> {
 /// of them for that.
 const fn place_of(id: UrlId) -> u64 {
     id.0 as u64 >> LEAST_BITS & ((1 << PLACE_BITS) - 1)
+}
+
+/// Further ones, which choose no set.
+const fn id_bits(id: UrlId) -> u64 {
+    (id.0 >> (u128::BITS - ID_BITS)) as u64
+}
+
+/// Whether an entry may be that of a URL with this id.
+const fn is_of(entry: u64, id: UrlId) -> bool {
+    entry >> (NEAR_BITS + PLACE_BITS + TEXT_BITS) == id_bits(id)
+        && place_bits(entry) == place_of(id)
 }
 
 const fn place_bits(entry: u64) -> u64 {
@@ -266,42 +317,48 @@ mod tests {
 
     const NEAR: Near = Near { depth: 3, hops: 0, seed: false };
 
+    impl Recent {
+        fn knows(&mut self, text: &str) -> bool {
+            matches!(self.find(UrlId::of(text), text), Met::Known(_))
+        }
+    }
+
     #[test]
     fn what_was_put_in_is_found_until_newer_ones_push_it_out() {
         // A single set, which is everybody's first and second.
-        let mut recent = Recent::new(64, 1).unwrap();
+        let mut recent = Recent::new(64, 1, false).unwrap();
         // All of one set: equal low bits.
         let ids: Vec<_> = (1..=WAYS as u128 + 1).map(|n| UrlId(n << LEAST_BITS)).collect();
         for (n, id) in ids.iter().enumerate() {
             recent.insert(*id, "u", Near { depth: n as u16, ..NEAR });
         }
-        assert_eq!(recent.find(ids[0], "u"), None);
-        assert_eq!(recent.find(ids[WAYS], "u"), Some(Near { depth: WAYS as u16, ..NEAR }));
+        assert_eq!(recent.find(ids[0], "u"), Met::Unsure);
+        assert_eq!(recent.find(ids[WAYS], "u"), Met::Known(Near { depth: WAYS as u16, ..NEAR }));
         recent.insert(ids[1], "u", NEAR);
-        assert!(recent.find(ids[2], "u").is_some());
+        assert!(matches!(recent.find(ids[2], "u"), Met::Known(_)));
         recent.insert(ids[0], "u", NEAR);
         // The fourth was not met for longest then.
-        assert_eq!(recent.find(ids[3], "u"), None);
-        assert_eq!(recent.find(ids[1], "u"), Some(NEAR));
+        assert_eq!(recent.find(ids[3], "u"), Met::Unsure);
+        assert_eq!(recent.find(ids[1], "u"), Met::Known(NEAR));
         recent.forget(ids[1]);
-        assert_eq!(recent.find(ids[1], "u"), None);
-        assert_eq!(recent.find(ids[2], "u"), Some(Near { depth: 2, ..NEAR }));
+        assert_eq!(recent.find(ids[1], "u"), Met::Unsure);
+        assert_eq!(recent.find(ids[2], "u"), Met::Known(Near { depth: 2, ..NEAR }));
         assert_eq!(recent.entries, WAYS - 1);
     }
 
     #[test]
     fn another_text_with_the_same_id_is_not_taken_for_it() {
-        let mut recent = Recent::new(1 << 10, 7).unwrap();
+        let mut recent = Recent::new(1 << 10, 7, false).unwrap();
         recent.insert(UrlId(9), "http://a.test/", NEAR);
-        assert_eq!(recent.find(UrlId(9), "http://b.test/"), None);
-        assert_eq!(recent.find(UrlId(9), "http://a.test/"), Some(NEAR));
+        assert_eq!(recent.find(UrlId(9), "http://b.test/"), Met::Unsure);
+        assert_eq!(recent.find(UrlId(9), "http://a.test/"), Met::Known(NEAR));
     }
 
     #[test]
     fn a_table_that_fills_up_grows_and_keeps_what_it_has() {
         let text = |n: u64| format!("http://a.test/{n}");
         // Three and a half of the smallest: the last doubling is not finished.
-        let mut recent = Recent::new(7 << 22, 7).unwrap();
+        let mut recent = Recent::new(7 << 22, 7, false).unwrap();
         let smallest = recent.sets;
         let mut inserted = 0;
         while recent.sets < 3 * smallest {
@@ -311,7 +368,7 @@ mod tests {
         }
         let mut kept = 0;
         for n in 0..inserted {
-            if let Some(near) = recent.find(UrlId::of(&text(n)), &text(n)) {
+            if let Met::Known(near) = recent.find(UrlId::of(&text(n)), &text(n)) {
                 assert_eq!(near.depth, (n % 24) as u16);
                 kept += 1;
             }
@@ -321,35 +378,35 @@ mod tests {
         // It never grows beyond its maximum.
         (0..2_500_000).for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
         assert_eq!(recent.sets, 7 * smallest / 2);
-        let met = (0..2_500_000).filter(|n| recent.find(UrlId::of(&text(*n)), &text(*n)).is_some());
+        let met = (0..2_500_000).filter(|n| recent.knows(&text(*n)));
         assert_eq!(met.count(), recent.entries, "an entry is found by nobody");
     }
 
     #[test]
     fn what_a_set_has_no_room_for_is_found_in_another() {
-        let mut recent = Recent::new(8 << 20, 7).unwrap();
+        let mut recent = Recent::new(8 << 20, 7, false).unwrap();
         // All of one first set; the second ones are all over the table.
         let id = |n: u128| UrlId((n * 77) << 64 | n << LEAST_BITS);
         for n in 1..=500 {
             recent.insert(id(n), "u", NEAR);
         }
-        assert!((1..=500).all(|n| recent.find(id(n), "u") == Some(NEAR)));
+        assert!((1..=500).all(|n| recent.find(id(n), "u") == Met::Known(NEAR)));
         assert_eq!(recent.entries, 500);
         // An entry there is changed in its place, and forgotten there.
         recent.insert(id(400), "u", Near { depth: 2, ..NEAR });
-        assert_eq!(recent.find(id(400), "u"), Some(Near { depth: 2, ..NEAR }));
+        assert_eq!(recent.find(id(400), "u"), Met::Known(Near { depth: 2, ..NEAR }));
         assert_eq!(recent.entries, 500);
         recent.forget(id(400));
-        assert_eq!(recent.find(id(400), "u"), None);
+        assert_eq!(recent.find(id(400), "u"), Met::Unsure);
     }
 
     #[test]
     fn a_table_filled_to_four_fifths_has_lost_little() {
         let text = |n: u64| format!("http://a.test/{n}");
-        let mut recent = Recent::new(8 << 20, 7).unwrap();
+        let mut recent = Recent::new(8 << 20, 7, false).unwrap();
         let count = recent.sets as u64 * WAYS as u64 * 4 / 5;
         (0..count).for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
-        let met = (0..count).filter(|n| recent.find(UrlId::of(&text(*n)), &text(*n)).is_some());
+        let met = (0..count).filter(|n| recent.knows(&text(*n)));
         let met = met.count() as u64;
         assert!(met * 1_000 > count * 985, "{met} of {count}");
     }
@@ -377,5 +434,39 @@ mod tests {
         assert!(!Near { hops: 1, ..NEAR }.covers(NEAR));
         assert!(!NEAR.covers(Near { seed: true, ..NEAR }));
         assert!(Near { seed: true, ..NEAR }.covers(NEAR));
+    }
+
+    #[test]
+    fn what_was_never_met_is_new_unless_its_set_has_lost_some() {
+        let text = |n: u64| format!("http://a.test/{n}");
+        let never = |recent: &mut Recent, from: u64| {
+            let ask = |n: &u64| recent.find(UrlId::of(&text(*n)), &text(*n)) == Met::Never;
+            (from..from + 10_000).filter(ask).count()
+        };
+        let mut recent = Recent::new(16 << 20, 7, true).unwrap();
+        assert_eq!(never(&mut recent, 0), 10_000);
+        // While it grows, and up to its largest.
+        for end in [500_000, 1_000_000, 1_500_000] {
+            let known = recent.entries as u64..end;
+            known.for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
+            assert!(never(&mut recent, end) > 9_500, "of strangers, at {end}");
+            // Whatever it has lost, it does not call new.
+            assert!((0..end).all(|n| {
+                let id = UrlId::of(&text(n));
+                recent.find(id, &text(n)) != Met::Never
+            }));
+            // Nor another text with the id of one that it knows.
+            assert!((0..end).all(|n| recent.find(UrlId::of(&text(n)), "other") != Met::Never));
+        }
+        (0..5_000_000).for_each(|n| recent.insert(UrlId::of(&text(n)), &text(n), NEAR));
+        assert!(never(&mut recent, 5_000_000) < 100, "nearly every set has lost some");
+
+        let mut recent = Recent::new(16 << 20, 7, true).unwrap();
+        recent.insert(UrlId::of("a"), "a", NEAR);
+        recent.forget(UrlId::of("a"));
+        assert_eq!(recent.find(UrlId::of("a"), "a"), Met::Unsure);
+        // One that came when there was something already knows nothing of that.
+        let mut late = Recent::new(16 << 20, 7, false).unwrap();
+        assert_eq!(never(&mut late, 0), 0);
     }
 }

@@ -1,8 +1,8 @@
 //! Do we know this URL?
 //!
-//! For all URLs of a batch at once: the filter answers first (no: new), then the recent ones, and
-//! what is left is read from `url` in one sorted sweep. Only the last is the truth; the others
-//! save its price.
+//! For all URLs of a batch at once: the filter answers first (no: new), then the recent ones (known,
+//! or never met), and what is left is read from `url` in one sorted sweep. Only the last is the
+//! truth; the others save its price.
 //!
 //! A URL is stored under the hash of its text. Where another URL of its host has that id already,
 //! it goes to the hash with a salt of 1, and so on; a reader goes the same way. Always: between a
@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::filter::Print;
 use super::group::{Group, Row, RowIndex, Verdict, near_of};
+use super::recent::Met;
 use super::stored::{self, Stored};
 use super::{Shard, keys};
 use crate::kv::{Family, Kv, ManyFn};
@@ -97,8 +98,11 @@ impl<K: Kv> Shard<K> {
         if filter.is_some_and(|filter| !filter.may_have(Print::of(row.id))) {
             return Some(Verdict::New);
         }
-        let near = self.recent.find(row.id, row.text)?;
-        near.covers(offer.near).then_some(Verdict::Recent)
+        match self.recent.find(row.id, row.text) {
+            Met::Known(near) => near.covers(offer.near).then_some(Verdict::Recent),
+            Met::Never => Some(Verdict::New),
+            Met::Unsure => None,
+        }
     }
 
     /// Reads the rows that are left. Answers those whose id belongs to another text.
