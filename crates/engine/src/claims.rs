@@ -214,6 +214,7 @@ mod tests {
             granted_at: NOW,
             not_before: NOW,
             pause: Duration::ZERO,
+            name_wait: Duration::ZERO,
         }
     }
 

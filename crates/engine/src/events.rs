@@ -33,6 +33,7 @@ pub struct Events {
     known: Counter,
     gap: Histogram,
     answer: Histogram,
+    name_wait: Histogram,
     commit: Histogram,
     in_flight: Gauge,
     active_hosts: Gauge,
@@ -92,6 +93,7 @@ impl Default for Events {
             known: Counter::default(),
             gap: seconds(25),
             answer: seconds(17),
+            name_wait: seconds(17),
             commit: seconds(17),
             in_flight: Gauge::default(),
             active_hosts: Gauge::default(),
@@ -126,6 +128,7 @@ impl Events {
             "lycosa_links_known", "Links to URLs that were known", known;
             "lycosa_politeness_gap_seconds", "Measured pause before a request to a host", gap;
             "lycosa_answer_seconds", "Time from request to last byte", answer;
+            "lycosa_dns_wait_seconds", "Time a visit could have gone and its host's name was not known", name_wait;
             "lycosa_commit_seconds", "Time of one group commit", commit;
             "lycosa_in_flight", "Visits that are not committed yet", in_flight;
             "lycosa_active_hosts", "Hosts in memory with their queues", active_hosts;
@@ -175,6 +178,11 @@ impl Events {
 
     pub fn gap(&self, gap: Duration) {
         self.gap.observe(gap.as_secs_f64());
+    }
+
+    /// How long a visit that could have gone waited for its host's address.
+    pub fn name_wait(&self, wait: Duration) {
+        self.name_wait.observe(wait.as_secs_f64());
     }
 
     pub fn committed(&self, visits: usize, accepted: usize, known: u64, took: Duration) {

@@ -184,6 +184,17 @@ impl Resolver for DnsResolver {
         };
         asked.cell.get_or_init(ask).await.clone()
     }
+
+    async fn renew(&self, host: &HostKey) -> Resolution {
+        if let Some(resolution) = self.literal(host) {
+            return resolution;
+        }
+        let resolution = self.query(host).await;
+        if !matches!(resolution, Resolution::Failed { .. }) {
+            self.lock().known.put(host.clone(), resolution.clone());
+        }
+        resolution
+    }
 }
 
 /// Someone who waits for the answer to a question.

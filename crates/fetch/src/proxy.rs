@@ -241,7 +241,16 @@ impl fmt::Debug for ProxiedResolver {
 #[async_trait]
 impl Resolver for ProxiedResolver {
     async fn resolve(&self, host: &HostKey) -> Resolution {
-        let resolution = self.proxies.resolver.resolve(host).await;
+        self.proxied(host, self.proxies.resolver.resolve(host).await)
+    }
+
+    async fn renew(&self, host: &HostKey) -> Resolution {
+        self.proxied(host, self.proxies.resolver.renew(host).await)
+    }
+}
+
+impl ProxiedResolver {
+    fn proxied(&self, host: &HostKey, resolution: Resolution) -> Resolution {
         let Resolution::Addresses { addresses: own, until } = resolution else { return resolution };
         let mut addresses: Vec<IpAddr> = Vec::new();
         for proxy in self.proxies.of(host.as_str()) {

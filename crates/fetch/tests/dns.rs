@@ -39,6 +39,8 @@ enum Reply {
     Addresses(&'static [&'static str], u32),
     /// An alias, then an address.
     Alias(&'static str, &'static str, u32),
+    /// An alias, and whoever wants more must ask for it.
+    AliasAlone(&'static str, u32),
     No(ResponseCode),
     Silence,
     /// Only TCP can carry it.
@@ -139,6 +141,10 @@ fn respond(
         Reply::Addresses(addresses, ttl) => add(&name, addresses, ttl),
         Reply::TooLong(addresses) if tcp => add(&name, addresses, 3600),
         Reply::TooLong(_) => message.metadata.truncation = true,
+        Reply::AliasAlone(alias, ttl) => {
+            let alias = CNAME(Name::from_ascii(alias).unwrap());
+            message.add_answer(Record::from_rdata(name, ttl, RData::CNAME(alias)));
+        }
         Reply::Alias(alias, address, ttl) => {
             let alias = Name::from_ascii(alias).unwrap();
             let record = Record::from_rdata(name, 60, RData::CNAME(CNAME(alias.clone())));
@@ -554,4 +560,49 @@ async fn a_stream_of_links_is_answered_from_memory_though_a_server_dies() {
     );
     assert!(share >= 0.95, "{share}");
     assert_eq!(stats.failed, 0);
+}
+
+#[tokio::test]
+async fn an_answer_is_renewed_before_its_end_and_kept_when_nobody_can_tell() {
+    let stage = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&stage);
+    let server = NameServer::start(move |_| match seen.load(Ordering::SeqCst) {
+        0 => Reply::Addresses(&["1.1.1.1"], 600),
+        1 => Reply::Addresses(&["1.0.0.1"], 3_600),
+        _ => Reply::No(ResponseCode::ServFail),
+    })
+    .await;
+    let world = world(&[&server], |_| ());
+    let host = HostKey::new("a.test");
+    assert_eq!(until(&world.resolve("a.test").await), 600);
+    stage.store(1, Ordering::SeqCst);
+    world.clock.advance(Duration::from_secs(500));
+    assert_eq!(until(&world.resolve("a.test").await), 600, "it still holds");
+    assert_eq!(until(&world.resolver.renew(&host).await), 500 + 3_600);
+    assert_eq!(world.addresses("a.test").await, ["1.0.0.1"]);
+    stage.store(2, Ordering::SeqCst);
+    let failed = world.resolver.renew(&host).await;
+    assert!(matches!(failed, Resolution::Failed { .. }), "{failed:?}");
+    assert_eq!(world.addresses("a.test").await, ["1.0.0.1"], "what is remembered stays");
+}
+
+#[tokio::test]
+async fn a_chain_of_aliases_is_followed_to_its_end_and_holds_as_long_as_its_weakest_link() {
+    let server = NameServer::start(|name| match name {
+        "one.test." => Reply::AliasAlone("two.test.", 3_000),
+        "two.test." => Reply::AliasAlone("three.test.", 30),
+        "three.test." => Reply::Alias("four.test.", "1.1.1.1", 3_600),
+        "four.test." => Reply::Addresses(&["1.1.1.1"], 3_600),
+        "round.test." => Reply::AliasAlone("about.test.", 3_000),
+        "about.test." => Reply::AliasAlone("round.test.", 3_000),
+        _ => Reply::No(ResponseCode::NXDomain),
+    })
+    .await;
+    let world = world(&[&server], |settings| settings.ttl_min = HumanDuration::from_secs(1));
+    assert_eq!(world.addresses("one.test").await, ["1.1.1.1"]);
+    assert_eq!(until(&world.resolve("one.test").await), 30);
+    let round = world.resolve("round.test").await;
+    assert!(matches!(round, Resolution::Failed { .. }), "{round:?}");
+    let asked = server.asked.lock().unwrap().iter().filter(|q| q.name.contains("ou")).count();
+    assert!(asked <= 64, "{asked} questions for names that lead to each other");
 }

@@ -25,6 +25,11 @@ pub(crate) struct Host {
     pub(crate) back: Back,
     pub(crate) phase: Phase,
     pub(crate) place: Option<Place>,
+    /// Somebody is looking up its name.
+    pub(crate) asked: bool,
+    /// Since when its turn has come and its name is not known; then, how long that took.
+    pub(crate) nameless_since: Option<Timestamp>,
+    pub(crate) name_wait: Duration,
     pub(crate) robots: RobotsMarks,
     pub(crate) errands: VecDeque<RobotsErrand>,
     /// The last turn was an errand's: now it is a page's, if there is one.
@@ -192,6 +197,14 @@ impl Host {
             }
         }
         rest.map_or(Pick::Nothing, Pick::Wait)
+    }
+
+    /// Whether its address will have to be asked for at a moment from now on.
+    pub(crate) fn moves_before(&self, at: Timestamp) -> bool {
+        match &self.place {
+            Some(Place::Addresses { until, .. } | Place::Forbidden { until, .. }) => *until <= at,
+            _ => false,
+        }
     }
 
     pub(crate) fn place_now(&self, now: Timestamp) -> PlaceNow {

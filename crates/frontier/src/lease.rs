@@ -91,13 +91,15 @@ impl FrontierOptions {
 pub struct Wants {
     pub refill: Vec<Refill>,
     pub resolve: Vec<HostKey>,
+    /// Names whose addresses hold no longer than until the next visit. Nobody waits for the answer.
+    pub renew: Vec<HostKey>,
     /// The front queues ran dry and something did not fit into them: scan the hosts again.
     pub scan: bool,
 }
 
 impl Wants {
     pub fn is_empty(&self) -> bool {
-        self.refill.is_empty() && self.resolve.is_empty() && !self.scan
+        self.refill.is_empty() && self.resolve.is_empty() && self.renew.is_empty() && !self.scan
     }
 }
 
@@ -149,6 +151,8 @@ pub struct Lease {
     pub not_before: Timestamp,
     /// The least pause that the host gets afterwards, as far as is known before its answer.
     pub pause: Duration,
+    /// How long the visit could have gone and its host's name was still being looked up.
+    pub name_wait: Duration,
 }
 
 #[derive(Debug, Clone)]

@@ -25,6 +25,7 @@ mod errands;
 mod front;
 pub mod host;
 mod lease;
+mod names;
 mod pauses;
 pub mod politeness;
 pub mod priority;
@@ -201,8 +202,8 @@ impl Frontier {
         match host.phase {
             Phase::Waking => {
                 if host.place.is_none() {
-                    host.phase = Phase::Resolving;
-                    self.wants.resolve.push(host_key.clone());
+                    // Asked for when it woke up; if nobody could tell, that is its failure now.
+                    self.wait_for_name(now, host_key);
                 } else {
                     self.pending -= 1;
                     let at = host.state.not_before.max(now);
@@ -216,40 +217,6 @@ impl Frontier {
             }
             _ => {}
         }
-    }
-
-    /// The answer to a wish to resolve. A failure is the host's failure; its new state is
-    /// returned, to be written down.
-    pub fn resolved(
-        &mut self,
-        now: Timestamp,
-        host_key: &HostKey,
-        place: Place,
-    ) -> Option<HostState> {
-        let host = self.hosts.get_mut(host_key)?;
-        if host.phase != Phase::Resolving {
-            return None;
-        }
-        self.pending -= 1;
-        let mut changed = None;
-        host.unresolved = matches!(place, Place::Failed { .. });
-        if let Place::Failed { why } = place {
-            let touch = Touch::Faulted {
-                sent: None,
-                ended: now,
-                fault: Fault::Dns(why),
-                retry_after: None,
-                page: false,
-            };
-            let manners = host.manners(&self.options.politeness);
-            host::learn(&mut host.state, &touch, &manners);
-            changed = Some(host.state.clone());
-        } else {
-            host.place = Some(place);
-        }
-        let at = host.turn(now);
-        self.schedule(now, host_key, at);
-        changed
     }
 
     // ── what goes out ────────────────────────────────────────────────────────────────────────
@@ -341,6 +308,7 @@ impl Frontier {
             host.back.put_back(*task);
         }
         let at = host.turn(now);
+        self.renew_name(now, &lease.host, at);
         self.schedule(now, &lease.host, at);
         Some(settled)
     }
@@ -441,6 +409,9 @@ impl Frontier {
                 back: Back::unknown(),
                 phase: Phase::Waking,
                 place: None,
+                asked: true,
+                nameless_since: None,
+                name_wait: Duration::ZERO,
                 robots: RobotsMarks::default(),
                 errands: self.errands.remove(&host_key).unwrap_or_default(),
                 errand_had_turn: false,
@@ -466,6 +437,7 @@ impl Frontier {
                 wake: true,
             });
             self.pending += 1;
+            self.wants.resolve.push(host_key.clone());
             self.hosts.insert(host_key, host);
         }
     }
@@ -531,9 +503,8 @@ impl Frontier {
             (Pick::Unanswered, _) => (None, None),
             (Pick::Refused(_, refusal), _) => (None, Some(refusal.clone())),
             (_, PlaceNow::Unknown) => {
-                host.phase = Phase::Resolving;
                 self.pending += 1;
-                self.wants.resolve.push(host_key.clone());
+                self.wait_for_name(now, host_key);
                 return None;
             }
             (_, PlaceNow::At(address)) => (Some(address), None),
@@ -605,9 +576,11 @@ impl Frontier {
         };
         host.phase = Phase::Leased;
         let pause = host::pause(&host.state, &host.manners(&self.options.politeness));
+        let name_wait = std::mem::take(&mut host.name_wait);
         self.next_visit += 1;
-        let host = host_key.clone();
-        let lease = Lease { visit, host, errand, address, granted_at: now, not_before, pause };
+        let (host, granted_at) = (host_key.clone(), now);
+        let lease =
+            Lease { visit, host, errand, address, granted_at, not_before, pause, name_wait };
         let expires_at = now + self.options.sizes.lease_time;
         self.leases.insert(visit, Held { lease: lease.clone(), expires_at });
         Some(Box::new(lease))

@@ -11,6 +11,12 @@ use types::{HostKey, Timestamp};
 #[async_trait]
 pub trait Resolver: Send + Sync {
     async fn resolve(&self, host: &HostKey) -> Resolution;
+
+    /// The same, asked of those who know although what is remembered still holds: for whoever needs
+    /// an answer that holds for longer. If they cannot tell, what is remembered stays.
+    async fn renew(&self, host: &HostKey) -> Resolution {
+        self.resolve(host).await
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -251,8 +251,9 @@ impl Owner {
         }
         let wants = self.frontier.wants(now);
         self.scan.wanted |= wants.scan;
-        for host in wants.resolve {
-            self.resolve(host);
+        let names = wants.resolve.into_iter().map(|host| (host, false));
+        for (host, anew) in names.chain(wants.renew.into_iter().map(|host| (host, true))) {
+            self.resolve(host, anew);
         }
         if !wants.refill.is_empty() {
             let wants = wants.refill.into_iter().map(|want| RefillWant {
@@ -267,11 +268,14 @@ impl Owner {
         }
     }
 
-    fn resolve(&mut self, host: HostKey) {
+    fn resolve(&mut self, host: HostKey, anew: bool) {
         let ctx = Arc::clone(&self.ctx);
         let owner = self.owners[usize::from(self.shard.0)].clone();
         tokio::spawn(async move {
-            let resolution = ctx.resolver.resolve(&host).await;
+            let resolution = match anew {
+                false => ctx.resolver.resolve(&host).await,
+                true => ctx.resolver.renew(&host).await,
+            };
             // The owner is gone only when the crawl is over.
             let _ = owner.send(Note::Resolved { host, resolution }).await;
         });

@@ -115,6 +115,7 @@ pub(super) fn lease(task: &api::CrawlTask, now: Timestamp) -> Option<Lease> {
         granted_at: now,
         not_before: now,
         pause: Duration::from_millis(task.pause_ms),
+        name_wait: Duration::ZERO,
     })
 }
 
@@ -492,6 +493,7 @@ mod tests {
             granted_at: NOW,
             not_before: NOW,
             pause: Duration::from_millis(1_500),
+            name_wait: Duration::ZERO,
         }
     }
 

@@ -34,6 +34,7 @@ pub(super) fn lease(host: &str, count: u64) -> Lease {
         granted_at: at,
         not_before: at,
         pause: Duration::from_secs(1),
+        name_wait: Duration::ZERO,
     }
 }
 

@@ -50,6 +50,9 @@ impl Owner {
             match next {
                 Next::Visit(lease) => {
                     self.activity += 1;
+                    if lease.address.is_some() {
+                        self.ctx.events.name_wait(lease.name_wait);
+                    }
                     self.held.insert(lease.visit, permit);
                     if !self.is_claimed(now, &lease) {
                         continue;
