@@ -77,6 +77,14 @@ impl Report {
         }
     }
 
+    /// Links that are to be looked up and kept with it.
+    pub fn links(&self) -> usize {
+        match &self.done {
+            Done::Page(done) => done.followed.by_shard.values().map(|links| links.len()).sum(),
+            _ => 0,
+        }
+    }
+
     /// Of a visit that is nobody's.
     pub fn void(visit: VisitId, at: Timestamp) -> Self {
         let done = Done::Lost { task: None };

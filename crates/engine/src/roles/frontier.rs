@@ -11,6 +11,7 @@
 mod audit;
 mod durable;
 mod grants;
+mod heavy;
 mod letters;
 mod words;
 
@@ -36,6 +37,7 @@ use crate::report::{Done, PageDone, Report, RobotsStep};
 use crate::robots_book::Rules;
 use crate::roles::worker::{Hands, Worker};
 use crate::stages::store::{Books, Group, SettledVisit};
+use heavy::Heavy;
 use words::{Envelope, Jobs, Mode, Post, Scan};
 pub use words::{Note, OwnerParts, Reviser, Revision, Standing};
 
@@ -82,6 +84,7 @@ pub struct Owner {
     granted: BTreeMap<(Timestamp, VisitId), Lease>,
     group: Group,
     group_since: Option<Timestamp>,
+    heavy: Heavy,
     /// Who waits for a group to be committed.
     envelopes: Vec<Envelope>,
     envelopes_under_way: Vec<Envelope>,
@@ -138,6 +141,7 @@ impl Owner {
             granted: BTreeMap::new(),
             group: Group::default(),
             group_since: None,
+            heavy: Heavy::default(),
             envelopes: Vec::new(),
             envelopes_under_way: Vec::new(),
             jobs: Jobs::default(),
@@ -205,6 +209,9 @@ impl Owner {
             self.on_report(report);
         }
         let mut wake_at = now + EXPIRY_TICK;
+        if let Some(at) = self.take_turn(now) {
+            wake_at = wake_at.min(at);
+        }
         if self.mode == Mode::Running {
             self.expire(now);
             self.ask_for_wants(now).await;
@@ -283,7 +290,7 @@ impl Owner {
 
     // ── what happened ────────────────────────────────────────────────────────────────────────
 
-    fn on_report(&mut self, report: Report) {
+    fn settle(&mut self, report: Report) {
         self.activity += 1;
         let now = self.now();
         let Some(lease) = self.frontier.lease(report.visit).cloned() else {
@@ -602,6 +609,7 @@ impl Owner {
             Note::Abandon => {
                 self.mode = Mode::Draining;
                 self.hands.abandon();
+                self.heavy.clear();
                 self.give_back_ungranted();
                 self.held.clear();
                 self.jobs.grant.clear();

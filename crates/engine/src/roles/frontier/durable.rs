@@ -40,6 +40,7 @@ impl Owner {
         self.group_since = None;
         self.envelopes_under_way.append(&mut self.envelopes);
         self.jobs.keeping = true;
+        self.heavy.sent(now);
         self.keeper.submit(Job::Keep(Box::new(group))).await;
         None
     }
@@ -58,6 +59,7 @@ impl Owner {
 
     pub(super) fn on_kept(&mut self, now: Timestamp, kept: Kept) {
         self.jobs.keeping = false;
+        self.heavy.kept(now);
         self.limits.archived(kept.archive_bytes.saturating_sub(self.archive_bytes));
         self.archive_bytes = kept.archive_bytes;
         self.ctx.events.archive_bytes.set(self.limits.archive_bytes());
