@@ -88,6 +88,24 @@ fn a_redirect_is_a_visit_of_its_own_with_its_own_robots() {
 }
 
 #[test]
+fn pages_with_very_many_links_are_followed_whole() {
+    let links: String = (0..1_200).map(|n| format!("<a href=/{n}>{n}</a> ")).collect();
+    let hosts = ["a.test", "b.test", "c.test"];
+    let web: String = hosts.map(|host| format!("--- {host}/\n{links}\n")).concat();
+    let seeds = hosts.map(|host| format!("http://{host}/"));
+    let fixture = Fixture::parse(&web).unwrap();
+    let journal = in_virtual_time(async {
+        let mut machine = Machine::new(1, Arc::new(fixture));
+        machine.audited = false;
+        let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+        assert_eq!(machine.run(&seeds).await.unwrap(), Ending::Done);
+        machine.journal.table()
+    });
+    // Of each host: robots.txt, its home page, and all that this leads to.
+    assert_eq!(journal.lines().count(), 3 * (1 + 1 + 1_200));
+}
+
+#[test]
 fn a_busy_server_gets_the_rest_it_asks_for() {
     check(
         "--- a.test/ 503 Retry-After: 77

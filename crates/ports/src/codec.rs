@@ -53,6 +53,26 @@ pub fn decode_first<'a, T: Deserialize<'a>>(
     }
 }
 
+/// Appends a value to one that is encoded already; it is read by [`decode_more`].
+pub fn encode_more<T: Serialize>(value: &T, bytes: &mut Vec<u8>) {
+    let buffer = std::mem::take(bytes);
+    *bytes =
+        postcard::to_extend(value, buffer).expect("our types serialise: no maps of unknown length");
+}
+
+/// What follows a value ([`decode_first`]): a further one, to the end; none if nothing follows, as in
+/// rows of versions that did not know it.
+pub fn decode_more<T: DeserializeOwned>(what: &str, rest: &[u8]) -> PortResult<Option<T>> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let corrupt = |error: &dyn std::fmt::Display| PortError::corrupt(format!("read {what}"), error);
+    match postcard::take_from_bytes(rest).map_err(|error| corrupt(&error))? {
+        (value, []) => Ok(Some(value)),
+        (_, more) => Err(corrupt(&format_args!("{} bytes too many", more.len()))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +98,19 @@ mod tests {
         // The budget is 100 bytes beyond the text, keys included; this is the value's share.
         let beyond = bytes.len() - record.url.as_str().len();
         assert!(beyond <= 24, "{beyond} bytes beyond the URL's text");
+    }
+
+    #[test]
+    fn what_follows_a_value_is_there_whole_or_not_at_all() {
+        let mut bytes = encode(&7_u32);
+        let (first, rest) = decode_first::<u32>("a number", &bytes).unwrap();
+        assert_eq!((first, decode_more::<u32>("a debt", rest).unwrap()), (7, None));
+        encode_more(&70_000_u32, &mut bytes);
+        let (_, rest) = decode_first::<u32>("a number", &bytes).unwrap();
+        assert_eq!(decode_more::<u32>("a debt", rest).unwrap(), Some(70_000));
+        let cut = decode_more::<u32>("a debt", &rest[..1]).unwrap_err();
+        let longer = decode_more::<u32>("a debt", &[rest, &[0]].concat()).unwrap_err();
+        assert_eq!((cut.kind, longer.kind), (PortErrorKind::Corrupt, PortErrorKind::Corrupt));
     }
 
     #[test]

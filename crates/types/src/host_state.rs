@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::outcome::Fault;
 use crate::time::Timestamp;
@@ -34,8 +34,8 @@ pub struct HostState {
     /// Smallest pause we ever left before a request, by the socket's own times.
     pub gap_min_ms: Option<u64>,
     /// Retries that its failures have cost, less what its good answers have paid back since, in
-    /// quarters of a retry. Rows of older versions end before it.
-    #[serde(deserialize_with = "or_nothing")]
+    /// quarters of a retry. Stored behind the others, because rows of older versions end there.
+    #[serde(skip)]
     pub retry_debt: u32,
 }
 
@@ -61,10 +61,6 @@ impl HostState {
     pub fn pay_back(&mut self) {
         self.retry_debt = self.retry_debt.saturating_sub(1);
     }
-}
-
-fn or_nothing<'de, D: Deserializer<'de>>(row: D) -> Result<u32, D::Error> {
-    Ok(u32::deserialize(row).unwrap_or_default())
 }
 
 /// What whoever runs the crawl has said of a host. It holds until something else is said.

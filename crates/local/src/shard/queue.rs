@@ -10,7 +10,7 @@ use ports::shard_store::{
 };
 use ports::{PortResult, RobotsEntry, codec};
 use serde::de::DeserializeOwned;
-use types::{HostKey, Origin, QueueKey, Record, State, Task, Timestamp, UrlId};
+use types::{HostKey, HostState, Origin, QueueKey, Record, State, Task, Timestamp, UrlId};
 
 use super::Shard;
 use super::group::{Hosts, near_of};
@@ -18,6 +18,7 @@ use super::heads::Heads;
 use super::keys::{self, HostKind};
 use super::meta;
 use super::seen::Keys;
+use super::stage::read_host;
 use super::stored::{self, Stored};
 use crate::kv::{Batch, Durability, Family, Kv, after_prefix};
 
@@ -118,7 +119,7 @@ impl<K: Kv> Shard<K> {
     fn wake_state(&self, host: &HostKey, prefix: &[u8]) -> PortResult<HostWake> {
         let site = keys::host_prefix(host.site().as_str());
         Ok(HostWake {
-            host: self.host_value(&keys::host(prefix, HostKind::State))?.unwrap_or_default(),
+            host: self.host_state(prefix)?.unwrap_or_default(),
             rule: self.host_value(&keys::host(prefix, HostKind::Rule))?.unwrap_or_default(),
             site: self.host_value(&keys::host(&site, HostKind::Site))?.unwrap_or_default(),
             robots: self.robots_of(host, prefix)?,
@@ -137,6 +138,15 @@ impl<K: Kv> Shard<K> {
         Ok(entries)
     }
 
+    fn host_state(&self, prefix: &[u8]) -> PortResult<Option<HostState>> {
+        let mut found = None;
+        self.kv.get(Family::Host, &keys::host(prefix, HostKind::State), &mut |bytes| {
+            found = Some(read_host(bytes)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     pub(super) fn host_value<T: DeserializeOwned>(&self, key: &[u8]) -> PortResult<Option<T>> {
         let mut found = None;
         self.kv.get(Family::Host, key, &mut |bytes| {
@@ -152,7 +162,7 @@ impl<K: Kv> Shard<K> {
         counted_max: u64,
     ) -> PortResult<Option<HostRow>> {
         let prefix = keys::host_prefix(host.as_str());
-        let state = self.host_value(&keys::host(&prefix, HostKind::State))?;
+        let state = self.host_state(&prefix)?;
         let heads = self.heads_of(host.as_str())?;
         let (mut waiting, mut best_band) = (0, None);
         self.walk(&prefix, &heads, QueueKey::MIN, |key, _| {

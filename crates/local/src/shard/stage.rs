@@ -7,13 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ports::RobotsEntry;
 use ports::shard_store::{
     Arrival, CommitBatch, Committed, Found, FoundSet, LetterBody, Onward, Tally, VisitCommit,
 };
+use ports::{PortResult, RobotsEntry, codec};
 use types::{
-    CrawlUrl, Discovery, HostRule, Origin, QueueKey, Record, Refusal, ShardId, SiteState, State,
-    Timestamp, UrlId, UrlRef, VisitId, host,
+    CrawlUrl, Discovery, HostRule, HostState, Origin, QueueKey, Record, Refusal, ShardId,
+    SiteState, State, Timestamp, UrlId, UrlRef, VisitId, host,
 };
 
 use super::group::{Group, HostIndex, Offer, RowIndex, Verdict, improved, nearest};
@@ -225,7 +225,7 @@ impl<K: Kv> Shard<K> {
             let slot = &group.hosts.slots[at];
             if let Some(state) = slot.state {
                 let key = keys::host(&prefix, HostKind::State);
-                staged.batch.put_value(Family::Host, &key, state);
+                staged.batch.put_with(Family::Host, &key, |out| write_host(state, out));
             }
             if let (true, Some(heads)) = (slot.heads_changed, &slot.heads) {
                 staged.batch.put_with(Family::Queue, keys::heads(&prefix), |out| heads.write(out));
@@ -325,6 +325,18 @@ impl<K: Kv> Shard<K> {
         }
         meta::put_counters(out, &staged.counters);
     }
+}
+
+/// A host's state as it is stored; read by [`read_host`].
+fn write_host(state: &HostState, out: &mut Vec<u8>) {
+    codec::encode_into(state, out);
+    codec::encode_more(&state.retry_debt, out);
+}
+
+pub(super) fn read_host(bytes: &[u8]) -> PortResult<HostState> {
+    let (state, rest) = codec::decode_first("a host's state", bytes)?;
+    let retry_debt = codec::decode_more("a host's state", rest)?.unwrap_or_default();
+    Ok(HostState { retry_debt, ..state })
 }
 
 impl Staged {

@@ -136,6 +136,9 @@ impl Owner {
         }
         self.expire_at = now + EXPIRY_TICK;
         for lease in self.frontier.expired(now) {
+            if self.heavy.has(lease.visit) {
+                continue;
+            }
             tracing::warn!(visit = %lease.visit, host = %lease.host, "lease expired");
             self.on_report(crate::life::lost(&lease, now, true));
         }

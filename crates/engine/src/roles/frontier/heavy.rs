@@ -6,13 +6,14 @@
 //! the store rests from them for a multiple of what the last one took.
 //!
 //! Always: whoever waits here is not settled, so its host is not visited again before it was its
-//! turn. There are no more of them than there are slots.
+//! turn; its lease does not run out meanwhile, because the waiting is ours. There are no more of them
+//! than there are slots, and when very many wait the store does not rest.
 //!
 //! Not here: what such a page costs to read (`pool`), or how many of its links are taken (`follow`).
 
 use std::collections::VecDeque;
 
-use types::Timestamp;
+use types::{Timestamp, VisitId};
 
 use super::{Mode, Owner};
 use crate::report::Report;
@@ -23,6 +24,8 @@ const LINKS_MIN: usize = 1_000;
 /// For how many times as long as the commit of a heavy visit took no other one is begun: they have
 /// a quarter of the store's time at most.
 const REST: u32 = 3;
+/// With more of them, a rest would only make everybody's memory wait.
+const WAITING_MAX: usize = 128;
 
 /// The visits that wait, and whose turn it is.
 #[derive(Debug, Default)]
@@ -76,6 +79,16 @@ impl Heavy {
         self.turn.kept(now);
     }
 
+    /// Whether a visit has come to its end and waits for its turn.
+    pub(super) fn has(&self, visit: VisitId) -> bool {
+        self.waiting.iter().any(|report| report.visit == visit)
+    }
+
+    fn may_begin(&self, now: Timestamp) -> bool {
+        let crowded = self.waiting.len() > WAITING_MAX;
+        self.turn.is_free(if crowded { Timestamp::MAX } else { now })
+    }
+
     /// Nobody wants them any more.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
@@ -103,7 +116,7 @@ impl Owner {
         if self.heavy.waiting.is_empty() {
             return None;
         }
-        if self.heavy.turn.is_free(now) {
+        if self.heavy.may_begin(now) {
             let report = self.heavy.waiting.pop_front()?;
             self.heavy.turn = Turn::Gathered;
             self.settle(report);
