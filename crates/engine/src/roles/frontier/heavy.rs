@@ -18,8 +18,8 @@ use types::{Timestamp, VisitId};
 use super::{Mode, Owner};
 use crate::report::Report;
 
-/// Links with which a visit is heavy: ten times what a page of the web has at most, but for one in
-/// a hundred. Fewer do not hold up a commit by more than a few milliseconds.
+/// Links with which a visit is heavy: far more than an ordinary page has, and a tenth of what hurt
+/// (ten thousand a page made commits take half a second).
 const LINKS_MIN: usize = 1_000;
 /// For how many times as long as the commit of a heavy visit took no other one is begun: they have
 /// a quarter of the store's time at most.
