@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use frontier::{Errand, Lease, RobotsErrand, Touch};
 use ports::shard_store::RobotsFound;
-use ports::{Ended, Exchange, Purpose, Request, Response, failpoint};
+use ports::{Ended, Exchange, Held, Purpose, Request, Response, failpoint};
 use robots::{Access, Reply};
 use types::outcome::Failure;
 use types::{Discovery, Fault, Outcome, Task, Timestamp, Validators};
@@ -92,8 +92,7 @@ async fn page(
         Err(why) => return Report::broke(lease, task, touch, at, why),
     };
     let done = Done::page(task, outcome, followed);
-    // What lies on the disk takes no memory any more.
-    let hold = hold.filter(|_| !packed.as_ref().is_some_and(Packed::is_stored));
+    let hold = left(hold, packed.as_ref());
     Report { visit: lease.visit, touch, at, done, packed, hold }
 }
 
@@ -126,6 +125,7 @@ async fn robots_txt(
     let (at, packed, hold) =
         in_pool(ctx, exchange, move |ctx, exchange| read::robots(ctx, &visited, exchange)).await;
     let packed = packed.unwrap_or(None);
+    let hold = left(hold, packed.as_ref());
     Report {
         visit: lease.visit,
         touch,
@@ -183,9 +183,15 @@ fn trouble(outcome: &Outcome) -> String {
     }
 }
 
-type Hold = Option<Box<dyn std::any::Any + Send + Sync>>;
+type Hold = Option<Box<dyn Held>>;
 
-/// Runs the CPU part of a visit; the wire bytes go when it is done, their budget stays held.
+/// Of an answer that was read its records are left, until they are on the disk.
+fn left(mut hold: Hold, packed: Option<&Packed>) -> Hold {
+    hold.as_mut()?.keep(packed.map_or(0, Packed::memory_bytes));
+    hold
+}
+
+/// Runs the CPU part of a visit. The wire bytes go when it is done; they are counted until then.
 async fn in_pool<T: Send + 'static>(
     ctx: &Arc<Ctx>,
     mut exchange: Exchange,

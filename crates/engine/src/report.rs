@@ -1,6 +1,7 @@
 //! What does a visit tell its owner?
 
 use frontier::{Lease, RobotsErrand, Touch};
+use ports::Held;
 use ports::shard_store::RobotsFound;
 use types::outcome::Failure;
 use types::{CrawlUrl, Fault, Origin, Outcome, Refusal, Task, Timestamp, VisitId};
@@ -19,7 +20,7 @@ pub struct Report {
     pub done: Done,
     pub packed: Option<Packed>,
     /// Keeps the bytes counted until they are on disk.
-    pub hold: Option<Box<dyn std::any::Any + Send + Sync>>,
+    pub hold: Option<Box<dyn Held>>,
 }
 
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::budget::Hold;
+use crate::budget::{Hold, UNSEATED_BYTES_MAX};
 use crate::coding::{CODINGS_MAX, Coding, Decoding, State};
 use crate::framing::{Payload, Shape};
 
@@ -82,7 +82,19 @@ impl BodyReader {
         let (shape, start) = (payload.shape(), payload.start());
         let plain = match codings.last() {
             Some(outer) if outer.fits(&start) && shape.len > 0 => {
-                self.decode(&codings, payload, &shape, coded.limit, hold).await
+                // How large it is shows only when it is decoded. Whoever holds a slot must not wait
+                // for a seat, so the few that need one are begun anew with it.
+                let (unseated, base) = (coded.limit.min(UNSEATED_BYTES_MAX), hold.bytes());
+                let plain = self.decode(&codings, payload.clone(), &shape, unseated, hold).await;
+                match plain.body.len() == unseated && plain.cut && unseated < coded.limit {
+                    true => {
+                        drop(plain);
+                        hold.shrink_to(base);
+                        hold.take_seat().await;
+                        self.decode(&codings, payload, &shape, coded.limit, hold).await
+                    }
+                    false => plain,
+                }
             }
             _ if shape.one_piece => slice(coded.wire, payload.piece(), coded.limit),
             _ => join(payload, &shape, coded.limit, hold).await,
@@ -181,6 +193,9 @@ fn ends_here(decoding: &mut Decoding, payload: &mut Payload<'_>) -> bool {
 /// A body without compression that lies in pieces.
 async fn join(mut payload: Payload<'_>, shape: &Shape, limit: usize, hold: &mut Hold) -> Plain {
     let len = shape.len.min(limit);
+    if len > UNSEATED_BYTES_MAX {
+        hold.take_seat().await;
+    }
     if !hold.grow_to(hold.bytes() + len, Instant::now() + MEMORY_WAIT).await {
         return Plain { body: Bytes::new(), cut: true };
     }

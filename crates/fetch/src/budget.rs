@@ -5,19 +5,33 @@
 //! body that grows asks for more while it holds what it has; that wait has a limit, after which
 //! the body is cut. So two bodies that wait for each other cannot wait for ever.
 //!
+//! Reading a large answer takes a multiple of what keeping it takes, and hundreds of them may come at
+//! once, faster than they are read. So whoever reads one has a seat, of which there are few; the others
+//! wait with what they have, which is little where the budget is crowded (`overflow`).
+//!
 //! Always: the shares together never exceed the budget; a share goes back when its hold is
 //! dropped.
 
 use std::sync::Arc;
 
+use ports::Held;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
+
+/// Answers of which more than this is read have a seat.
+pub(crate) const UNSEATED_BYTES_MAX: usize = 512 << 10;
+/// Large answers that are read at once, or wait for a processor, for each processor: those who read
+/// find the next one ready.
+const SEATS_PER_CORE: usize = 4;
+/// The part of the budget beyond which it is crowded.
+const CROWDED: usize = 4;
 
 /// Bytes of all answers in flight.
 #[derive(Debug)]
 pub(crate) struct Budget {
     free: Semaphore,
     total_kib: usize,
+    seats: Semaphore,
 }
 
 /// A share of the budget.
@@ -25,20 +39,23 @@ pub(crate) struct Budget {
 pub(crate) struct Hold {
     budget: Arc<Budget>,
     kib: usize,
+    seated: bool,
 }
 
 impl Budget {
     pub(crate) fn new(bytes_max: usize) -> Self {
         // A semaphore counts in `u32` steps: four TiB is as good as no limit.
         let total_kib = (bytes_max / 1024).clamp(1, u32::MAX as usize);
-        Self { free: Semaphore::new(total_kib), total_kib }
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let seats = Semaphore::new(cores * SEATS_PER_CORE);
+        Self { free: Semaphore::new(total_kib), total_kib, seats }
     }
 
     /// Waits for a first share, as long as it takes: nobody is kept waiting by it.
     pub(crate) async fn hold(self: &Arc<Self>, bytes: usize) -> Hold {
         let kib = kib(bytes).min(self.total_kib);
         self.take(kib).await;
-        Hold { budget: Arc::clone(self), kib }
+        Hold { budget: Arc::clone(self), kib, seated: false }
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
@@ -60,6 +77,20 @@ impl Hold {
     /// The most that this hold can ever get.
     pub(crate) fn bytes_max(&self) -> usize {
         self.budget.total_kib * 1024
+    }
+
+    /// Whether so much is held by all together that large answers should go to the disk early.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.budget.held_bytes() > self.bytes_max() / CROWDED
+    }
+
+    /// Waits for a seat. That is a pause of ours: the answer is here, nobody waits for us. Whoever
+    /// has a seat comes to an end, because all that it waits for then has an end.
+    pub(crate) async fn take_seat(&mut self) {
+        if !self.seated {
+            self.budget.seats.acquire().await.expect("the semaphore is never closed").forget();
+            self.seated = true;
+        }
     }
 
     /// Grows to `bytes` before `deadline`; `false` if that was not to be had.
@@ -99,9 +130,18 @@ impl Hold {
     }
 }
 
+impl Held for Hold {
+    fn keep(&mut self, bytes: usize) {
+        self.shrink_to(bytes);
+        if std::mem::take(&mut self.seated) {
+            self.budget.seats.add_permits(1);
+        }
+    }
+}
+
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.budget.free.add_permits(self.kib);
+        self.keep(0);
     }
 }
 
@@ -132,6 +172,31 @@ mod tests {
         drop(first);
         assert_eq!(waiting.await.unwrap(), 32 << 10);
         assert_eq!(budget.held_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_seat_is_free_when_its_answer_was_read() {
+        let budget = Arc::new(Budget::new(64 << 10));
+        let mut seated = Vec::new();
+        while budget.seats.available_permits() > 0 {
+            let mut hold = budget.hold(1024).await;
+            hold.take_seat().await;
+            // Nobody takes two.
+            hold.take_seat().await;
+            seated.push(hold);
+        }
+        assert!(seated.len() >= SEATS_PER_CORE);
+        let waiting = tokio::spawn({
+            let budget = Arc::clone(&budget);
+            async move { budget.hold(1024).await.take_seat().await }
+        });
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert!(!waiting.is_finished());
+        seated[0].keep(512);
+        waiting.await.unwrap();
+        let seats = seated.len();
+        drop(seated);
+        assert_eq!((budget.seats.available_permits(), budget.held_bytes()), (seats, 0));
     }
 
     #[tokio::test(start_paused = true)]

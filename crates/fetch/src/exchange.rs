@@ -301,14 +301,15 @@ impl Connection {
                     if came >= room_max {
                         return Some(Truncated::Length);
                     }
-                    if self.overflow.is_some() || room >= share.start {
+                    let start = share.start(hold);
+                    if self.overflow.is_some() || room >= start {
                         let window = share.window.min(room_max - came);
                         match self.spill(window, terms, hold, timer.as_mut()).await {
                             Ok(()) => continue,
                             Err(why) => return Some(why),
                         }
                     }
-                    let grown = room_after(room, whole).min(room_max).min(share.start);
+                    let grown = room_after(room, whole).min(room_max).min(start);
                     if !self.widen(grown, terms, hold, timer.as_mut()).await {
                         return Some(Truncated::Time);
                     }

@@ -29,6 +29,7 @@ use crate::exchange::{Answer, Driven, Recorded, Terms};
 use crate::guard::Guard;
 use crate::head::{self, Introduction, RequestFields};
 use crate::limits::{ByteLimits, Limit, Pace, TimeLimits};
+use crate::overflow;
 use crate::pool::Pool;
 use crate::proxy::{NoRoute, Proxies, Route, Routes};
 use crate::record::Stream;
@@ -338,10 +339,20 @@ impl HttpFetcher {
         let wire = Bytes::from(received).slice(answer.head.start..end);
         let head_bytes = answer.head.len();
         let headers = head::fields(&wire[..head_bytes]);
+        let readable = match &rest {
+            Some(rest) => {
+                hold.take_seat().await;
+                let bytes = head_bytes.saturating_add(answer.limits.held);
+                overflow::load(&wire, rest, bytes, &mut hold).await
+            }
+            None => wire.clone(),
+        };
         let coded = Coded {
-            wire: &wire,
+            wire: &readable,
             start: head_bytes,
-            goes_on: rest.is_some(),
+            goes_on: rest
+                .as_ref()
+                .is_some_and(|rest| (readable.len() - wire.len()) as u64 != rest.stored.bytes()),
             chunked: answer.chunked,
             headers: &headers,
             limit: answer.limits.decoded,

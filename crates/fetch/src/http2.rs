@@ -320,11 +320,15 @@ impl Connection {
         terms: &Terms<'_>,
         hold: &mut Hold,
     ) -> Result<Pause, Truncated> {
-        let Share { start, window } = extent.share;
+        let window = extent.share.window;
         let mut pause = Pause::None;
         while !data.is_empty() {
             let record = &mut self.record;
-            let room = if record.overflow.is_some() { window } else { start };
+            let room = match record.overflow {
+                Some(_) => window,
+                // What was taken is not given back, also where it has become crowded meanwhile.
+                None => extent.share.start(hold).max(record.received.len()),
+            };
             let fits = data.len().min(room.saturating_sub(record.received.len()));
             let want = record.received.len() + fits;
             if record.overflow.is_none() && hold.bytes() < want {

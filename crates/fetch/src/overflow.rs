@@ -1,26 +1,35 @@
 //! Where does the part of an answer go that memory has no room for?
 //!
-//! An answer is held in memory up to a limit. What comes behind that passes through a window of
+//! An answer is held in memory up to a limit, which is low where many others are held. What comes
+//! behind that passes through a window of
 //! [`WINDOW_BYTES`] to the spool, which is a disk: a full window is written while nobody reads from
 //! the server, on a thread that may wait. So one answer takes its start and one window, however
-//! long it is.
+//! long it is. What is to be read of it beyond its start comes back when it is its turn ([`load`]).
 //!
-//! Not here: how much is held (`limits`), what is read from it (`body`).
+//! Not here: how much is held (`limits`), whose turn it is (`budget`), what is read (`body`).
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use ports::{Draft, Rest, Spool, Unwritten};
+use tokio::time::Instant;
 
 use crate::budget::Hold;
 
 /// What is written at once.
-const WINDOW_BYTES: usize = 1 << 20;
+const WINDOW_BYTES: usize = 256 << 10;
+/// What is held of a large answer where the budget is crowded. Nearly all pages are shorter on the
+/// wire, so the disk sees little of them.
+const CROWDED_BYTES: usize = 256 << 10;
+/// How long an answer that lies on the disk waits for the memory to be read in.
+const LOAD_WAIT: Duration = Duration::from_secs(20);
 
 /// How much of an answer is in memory: its start, then a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
-    pub(crate) start: usize,
+    start: usize,
     pub(crate) window: usize,
 }
 
@@ -29,6 +38,11 @@ impl Share {
     pub(crate) fn new(held: usize, hold: &Hold) -> Self {
         let window = WINDOW_BYTES.min(hold.bytes_max() / 4);
         Self { start: held.min(hold.bytes_max() - window), window }
+    }
+
+    /// How long the start may get, as things are now.
+    pub(crate) fn start(&self, hold: &Hold) -> usize {
+        if hold.is_crowded() { self.start.min(CROWDED_BYTES) } else { self.start }
     }
 }
 
@@ -111,6 +125,35 @@ impl Overflow {
     }
 }
 
+/// The first `bytes` of an answer, or all that there is: its start, and as much of what lies behind it
+/// as was written and there is memory for.
+pub(crate) async fn load(start: &Bytes, rest: &Rest, bytes: usize, hold: &mut Hold) -> Bytes {
+    let behind = usize::try_from(rest.stored.bytes()).unwrap_or(usize::MAX);
+    let bytes = bytes.min(start.len().saturating_add(behind));
+    if bytes <= start.len() || !hold.grow_to(hold.bytes() + bytes, Instant::now() + LOAD_WAIT).await
+    {
+        return start.clone();
+    }
+    let (start, stored) = (start.clone(), Arc::clone(&rest.stored));
+    let read = blocking({
+        let start = start.clone();
+        move || {
+            let mut all = vec![0; bytes];
+            all[..start.len()].copy_from_slice(&start);
+            let mut filled = start.len();
+            while filled < bytes {
+                match stored.read_at((filled - start.len()) as u64, &mut all[filled..])? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    read => filled += read,
+                }
+            }
+            Ok(all)
+        }
+    });
+    // Bytes that cannot be read are missed by whoever archives them, which is told there.
+    read.await.map_or(start, Bytes::from)
+}
+
 /// Runs what waits for the disk where nobody else waits.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -182,5 +225,29 @@ mod tests {
         let hold = budget.hold(1024).await;
         assert_eq!(Share::new(usize::MAX, &hold), Share { start: 192 << 10, window: 64 << 10 });
         assert_eq!(Share::new(1000, &hold).start, 1000);
+    }
+
+    #[tokio::test]
+    async fn where_it_is_crowded_the_start_is_short_and_what_is_read_comes_back() {
+        let budget = Arc::new(crate::budget::Budget::new(16 << 20));
+        let mut hold = budget.hold(1024).await;
+        let share = Share::new(4 << 20, &hold);
+        assert_eq!(share.start(&hold), 4 << 20);
+        let other = budget.hold(5 << 20).await;
+        assert_eq!(share.start(&hold), CROWDED_BYTES);
+
+        let whole = "wolf spiders go out and walk";
+        let spool: Arc<dyn Spool> = Arc::new(MemorySpool);
+        let overflow = Overflow::new(&spool, whole.as_bytes()[..5].to_vec());
+        let (start, rest) = overflow.close(whole.as_bytes()[5..].to_vec(), whole.len()).await;
+        let (start, rest) = (Bytes::from(start), rest.unwrap());
+        for bytes in [0, 3, 5, 6, 20, whole.len(), 100] {
+            let loaded = load(&start, &rest, bytes, &mut hold).await;
+            assert_eq!(loaded, whole.as_bytes()[..bytes.clamp(5, whole.len())]);
+        }
+        drop(other);
+        // What was never written is not read.
+        let rest = Rest { stored: Unwritten::because(&io::ErrorKind::StorageFull.into()), spool };
+        assert_eq!(load(&start, &rest, 20, &mut hold).await, start);
     }
 }

@@ -137,7 +137,8 @@ pub struct FetchSettings {
     pub pdf_bytes_max: ByteSize,
     /// How much of one answer is held in memory, as it came over the wire; only that can be read.
     /// What goes beyond it lies on the disk (`state/spool`) until it is archived. Of HTML at least
-    /// `html_bytes_max` is held.
+    /// `html_bytes_max` is held. Where answers in flight take more than a quarter of `memory_max`, less
+    /// is held while one comes, and the rest of this when it is read.
     pub held_bytes_max: ByteSize,
     /// Largest head of an answer: status line and header fields.
     pub header_bytes_max: ByteSize,

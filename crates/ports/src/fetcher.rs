@@ -4,7 +4,7 @@
 //! decides nothing: redirects, refusals and retries are the engine's. What came over the wire is
 //! kept as it came, for the archive; a decoded copy of the body is there for reading.
 
-use std::any::Any;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -57,7 +57,13 @@ pub struct Exchange {
     pub response: Option<Response>,
     pub end: Ended,
     /// Gives the bytes of this exchange back to the common budget when it is dropped.
-    pub hold: Option<Box<dyn Any + Send + Sync>>,
+    pub hold: Option<Box<dyn Held>>,
+}
+
+/// What an exchange has of the memory that all of them share.
+pub trait Held: fmt::Debug + Send + Sync {
+    /// The answer was read; so many bytes are left of it.
+    fn keep(&mut self, bytes: usize);
 }
 
 /// The times of the socket.

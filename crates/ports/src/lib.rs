@@ -30,7 +30,9 @@ pub use clock::Clock;
 pub use depot::{Depot, Parcel};
 pub use error::{PortError, PortErrorKind, PortResult};
 pub use failpoint::failpoint;
-pub use fetcher::{Ended, Exchange, Fetcher, Protocol, Purpose, Request, Response, Rest, Times};
+pub use fetcher::{
+    Ended, Exchange, Fetcher, Held, Protocol, Purpose, Request, Response, Rest, Times,
+};
 pub use foreign_store::ForeignStore;
 pub use resolver::{Resolution, Resolver};
 pub use robots_entry::RobotsEntry;

@@ -229,9 +229,12 @@ impl Packed {
         Self { bytes, response: 0..0, digest: None, mime: None }
     }
 
-    /// Whether it takes no memory.
-    pub fn is_stored(&self) -> bool {
-        matches!(self.bytes, Blob::Stored(_))
+    /// What it takes of our memory.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.bytes {
+            Blob::Memory(bytes) => bytes.capacity(),
+            Blob::Stored(_) => 0,
+        }
     }
 }
 

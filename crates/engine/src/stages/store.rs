@@ -12,7 +12,7 @@ use ports::shard_store::{
     Arrival, CommitBatch, Committed, LetterBody, Onward, RobotsFound, SeenFacts, Tally, UrlChange,
     VisitCommit, VisitLine,
 };
-use ports::{Archive, Blob, PortResult, RobotsEntry, ShardStore, Sink};
+use ports::{Archive, Blob, Held, PortResult, RobotsEntry, ShardStore, Sink};
 use types::{
     HostKey, HostRule, HostState, Origin, ShardId, Site, SiteState, Timestamp, VisitId, WarcRef,
 };
@@ -69,7 +69,7 @@ pub struct SettledVisit {
     pub line: Option<VisitLine>,
     pub packed: Option<Packed>,
     /// Keeps the bytes counted until they are on disk.
-    pub hold: Option<Box<dyn std::any::Any + Send + Sync>>,
+    pub hold: Option<Box<dyn Held>>,
 }
 
 /// What came of it.

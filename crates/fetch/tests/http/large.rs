@@ -15,7 +15,7 @@ use crate::tls::Authority;
 
 const HELD: usize = 64 << 10;
 /// As large as the window through which the rest goes to the disk.
-const WINDOW: usize = 1 << 20;
+const WINDOW: usize = 256 << 10;
 
 fn settings() -> FetchSettings {
     FetchSettings {
@@ -181,6 +181,34 @@ async fn the_start_of_a_large_page_is_read() {
         assert!((99_900..=100_000).contains(&response.body.len()), "{}", response.body.len());
         assert!(response.body_cut && text.starts_with(&response.body));
     }
+}
+
+#[tokio::test]
+async fn where_memory_is_crowded_a_page_goes_to_the_disk_and_is_read_whole() {
+    let fetch = FetchSettings { memory_max: ByteSize::mib(12), ..FetchSettings::default() };
+    let fetcher = fetcher_with(network(), fetch);
+    let first =
+        Server::once(&*framed(&noise(3_150_000), "length")).await.visit(&fetcher, "/").await;
+    assert!(answer(&first).rest.is_none(), "there was room for it");
+    // More than a quarter of the memory is taken from now on.
+    let text = noise(900_000);
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    std::io::Write::write_all(&mut encoder, &text).unwrap();
+    let coded = encoder.finish().unwrap();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        coded.len()
+    );
+    let coded = [head.as_bytes(), &coded].concat();
+    for sent in [framed(&text, "length"), framed(&text, "chunks"), framed(&text, "close"), coded] {
+        let exchange = Server::once(&*sent).await.visit(&fetcher, "/").await;
+        let response = answer(&exchange);
+        assert!(response.rest.is_some(), "{} bytes", sent.len());
+        assert!(response.wire.len() <= 300 << 10, "{} bytes", response.wire.len());
+        assert!(all(response) == sent);
+        assert!(response.body == text && !response.body_cut);
+    }
+    assert!(fetcher.stats().held_bytes < 4 << 20, "what they took was given back");
 }
 
 #[tokio::test]
