@@ -5,7 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a part of tests")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use frontier::{CrawlSettings, Politeness, Scope, ScopeKind, Sizes};
@@ -13,6 +13,7 @@ use local::{ArchiveSettings, Disk, Duplicates, MemoryArchive, MemoryKv, Shard, S
 use lycosa_engine::{
     Books, Ending, Engine, EngineError, EngineOptions, EngineParts, Events, Pool, SteadyClock,
 };
+use ports::shard_store::VisitLine;
 use ports::{Archive, Claims, Clock, Fetcher, PortResult, Sink};
 use simweb::{Journal, SimFetcher, SimResolver, Web};
 use types::record::RetryPolicy;
@@ -28,6 +29,7 @@ pub struct Machine {
     pub crawl: CrawlSettings,
     pub politeness: Politeness,
     pub concurrency: usize,
+    pub max_time: Option<Duration>,
     /// Without it visits leave nothing but their records.
     pub archive: bool,
     /// Whether pages are read for their text, and compared.
@@ -45,6 +47,8 @@ pub struct Machine {
     pub audited: bool,
     /// Other crawls on this machine.
     pub claims: Option<Arc<dyn Claims>>,
+    /// How many visits were committed together, each time.
+    pub groups: Groups,
     /// What stands between the crawler and the web.
     pub fetcher: Box<dyn Fn(SimFetcher) -> Arc<dyn Fetcher>>,
 }
@@ -66,6 +70,7 @@ impl Machine {
             crawl: CrawlSettings { scope: ScopeKind::Any, ..CrawlSettings::default() },
             politeness: Politeness::default(),
             concurrency: 16,
+            max_time: None,
             archive: true,
             content: true,
             file_bytes_max: 1 << 30,
@@ -76,6 +81,7 @@ impl Machine {
             sizes: Sizes::default(),
             audited: true,
             claims: None,
+            groups: Groups::default(),
             fetcher: Box::new(|fetcher| Arc::new(fetcher)),
         }
     }
@@ -102,7 +108,7 @@ impl Machine {
             patience: self.crawl.patience.get(),
             max_pages: self.crawl.max_pages,
             max_bytes: None,
-            max_time: None,
+            max_time: self.max_time,
             commit_wait: self.commit_wait,
             durable: true,
             politeness: self.politeness.clone(),
@@ -135,7 +141,8 @@ impl Machine {
             .map(|n| {
                 let store = Box::new(self.shard(n)?);
                 let archive = self.archive.then(|| self.archive(n)).transpose()?;
-                let sinks: Vec<Box<dyn Sink>> = vec![Box::new(duplicates.sink(ShardId(n)))];
+                let prints = Box::new(duplicates.sink(ShardId(n)));
+                let sinks: Vec<Box<dyn Sink>> = vec![prints, Box::new(self.groups.clone())];
                 Ok(Books { store, archive, sinks })
             })
             .collect()
@@ -180,6 +187,29 @@ impl Machine {
 
     pub async fn run(&self, seeds: &[&str]) -> Result<Ending, EngineError> {
         Ok(self.start(seeds)?.run().await?.ending)
+    }
+}
+
+/// Hears how many visits each commit had.
+#[derive(Clone, Default)]
+pub struct Groups(pub Arc<Mutex<Vec<usize>>>);
+
+impl Sink for Groups {
+    fn name(&self) -> &'static str {
+        "groups"
+    }
+
+    fn cursor(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn feed(&mut self, lines: &[VisitLine]) -> PortResult<()> {
+        self.0.lock().unwrap().push(lines.len());
+        Ok(())
+    }
+
+    fn close(&mut self) -> PortResult<()> {
+        Ok(())
     }
 }
 

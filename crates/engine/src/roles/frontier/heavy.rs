@@ -7,7 +7,8 @@
 //!
 //! Always: whoever waits here is not settled, so its host is not visited again before it was its
 //! turn; its lease does not run out meanwhile, because the waiting is ours. There are no more of them
-//! than there are slots, and when very many wait the store does not rest.
+//! than there are slots. When very many wait, or the crawl is to stop, the store does not rest; but
+//! it still takes them one at a time, because a commit of hundreds of them is a gigabyte.
 //!
 //! Not here: what such a page costs to read (`pool`), or how many of its links are taken (`follow`).
 
@@ -84,9 +85,10 @@ impl Heavy {
         self.waiting.iter().any(|report| report.visit == visit)
     }
 
-    fn may_begin(&self, now: Timestamp) -> bool {
-        let crowded = self.waiting.len() > WAITING_MAX;
-        self.turn.is_free(if crowded { Timestamp::MAX } else { now })
+    fn may_begin(&self, now: Timestamp, mode: Mode) -> bool {
+        // Whoever waits for the end waits for all of them, so nobody gains by a rest.
+        let restless = mode != Mode::Running || self.waiting.len() > WAITING_MAX;
+        self.turn.is_free(if restless { Timestamp::MAX } else { now })
     }
 
     /// Nobody wants them any more.
@@ -107,24 +109,18 @@ impl Owner {
 
     /// Settles the heavy visit whose turn it is; says when to look again.
     pub(super) fn take_turn(&mut self, now: Timestamp) -> Option<Timestamp> {
-        if self.mode != Mode::Running {
-            // Whoever waits for the end waits for all of them, so nobody gains by a rest.
-            while let Some(report) = self.heavy.waiting.pop_front() {
-                self.settle(report);
-            }
-        }
-        if self.heavy.waiting.is_empty() {
-            return None;
-        }
-        if self.heavy.may_begin(now) {
+        while self.heavy.may_begin(now, self.mode) {
             let report = self.heavy.waiting.pop_front()?;
-            self.heavy.turn = Turn::Gathered;
+            // One that nobody leased leaves nothing to commit, and the turn to the next.
+            if self.frontier.lease(report.visit).is_some() {
+                self.heavy.turn = Turn::Gathered;
+            }
             self.settle(report);
         }
         match self.heavy.turn {
-            Turn::Free { from } => Some(from),
+            Turn::Free { from } if !self.heavy.waiting.is_empty() => Some(from),
             // Whatever comes of it wakes us up.
-            Turn::Gathered | Turn::UnderWay { .. } => None,
+            _ => None,
         }
     }
 }
