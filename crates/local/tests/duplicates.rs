@@ -2,7 +2,9 @@
 //! goes; on every engine.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
+use lycosa_local::kv::{Batch, Durability, Family};
 use lycosa_local::{Disk, DuplicateCounts, Duplicates, Kv, MemoryKv, Standing};
 use page::fingerprint::Prints;
 use ports::shard_store::VisitLine;
@@ -195,6 +197,42 @@ fn on_fjall() {
 
     let folder = tempfile::tempdir().expect("a folder");
     check(&|| FjallKv::open(folder.path(), EngineSettings::default()));
+}
+
+/// The rows of places as they were before SimHashes stood in them.
+fn make_old(disk: &Disk) {
+    const PLACES: u8 = 2;
+    let mut kv = MemoryKv::open(disk, "prints").expect("nobody else has it");
+    let mut batch = Batch::default();
+    kv.scan(Family::Host, &[PLACES], None, &mut |key, value| {
+        let families: Vec<u64> = ports::codec::decode("the families of a place", value)?;
+        batch.put_value(Family::Host, key, &families);
+        Ok(ControlFlow::Continue(()))
+    })
+    .expect("reads");
+    assert!(!batch.is_empty(), "there are places");
+    kv.commit(&batch, Durability::Disk).expect("commits");
+}
+
+#[test]
+fn a_store_of_before_finds_the_same_copies() {
+    let disk = Disk::new();
+    let open = || open(&|| MemoryKv::open(&disk, "prints"));
+    let mut log = Log::default();
+    let texts: Vec<String> = (0..40).map(|n| text(n, 200)).collect();
+    for (n, text) in texts.iter().enumerate() {
+        feed(&open(), log.tell(&format!("old/{n}"), page(text))).expect("commits");
+    }
+    make_old(&disk);
+    let store = open();
+    for (n, text) in texts.iter().enumerate() {
+        let (nearly, other) = (edited(text, 70), self::text(1_000 + n as u64, 200));
+        feed(&store, log.tell(&format!("nearly/{n}"), page(&nearly))).expect("commits");
+        feed(&store, log.tell(&format!("new/{n}"), page(&other))).expect("commits");
+        assert_eq!(copy_of(&store, &format!("nearly/{n}")), (format!("old/{n}"), false));
+        assert_eq!(standing(&store, &format!("new/{n}")), original(0));
+    }
+    assert_eq!(store.audit().expect("reads"), [""; 0]);
 }
 
 /// The logs of two shards: pages of a few families, some of them fetched again.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use page::fingerprint::SimHash;
 use ports::PortResult;
 use types::UrlId;
 
@@ -53,6 +54,7 @@ pub(super) fn audit(store: &Store) -> PortResult<Vec<String>> {
         }
     }
     let mut prints = 0;
+    let mut simhashes: BTreeMap<u64, SimHash> = BTreeMap::new();
     let mut places: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
     store.kv.scan(PRINTS, &[], None, &mut |key, value| {
         if let Ok(family) = key.try_into().map(u64::from_be_bytes) {
@@ -60,7 +62,9 @@ pub(super) fn audit(store: &Store) -> PortResult<Vec<String>> {
             if !members.contains_key(&family) || family >= store.next {
                 wrong.push(format!("family {family} has a print and no member"));
             }
-            for (_, key) in rows::blocks(&rows::read_print(value)?) {
+            let print = rows::read_print(value)?;
+            simhashes.insert(family, print.simhash);
+            for (_, key) in rows::blocks(&print) {
                 places.entry(key).or_default().push(family);
             }
         }
@@ -70,7 +74,13 @@ pub(super) fn audit(store: &Store) -> PortResult<Vec<String>> {
         wrong.push(format!("{prints} prints of {} families", members.len()));
     }
     store.kv.scan(BLOCKS, ALL_BLOCKS, None, &mut |key, value| {
-        let mut named = rows::read_block(value)?;
+        let block = rows::read_block(value)?;
+        for (family, simhash) in block.families.iter().zip(&block.simhashes) {
+            if simhashes.get(family) != Some(simhash) {
+                wrong.push(format!("block {key:?} has another SimHash for family {family}"));
+            }
+        }
+        let mut named = block.families;
         named.sort_unstable();
         let stand = places.remove(key).unwrap_or_default();
         // A block that was full has left some out.

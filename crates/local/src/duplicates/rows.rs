@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `host` | 0, URL id u128 | the page: family, rank, digest, SimHash, URL |
 //! | | 1, digest 16 bytes | the families of that text |
-//! | | 2 + table u8, block u32 | the families that stand there ([`Place`]) |
+//! | | 2 + table u8, block u32 | the families that stand there ([`Place`]); then their SimHashes, if it is for those |
 //! | `url` | family u64 | its print |
 //! | | family u64, 0 | how many members it has |
 //! | `queue` | family u64, rank 11 bytes, URL id u128 | nothing |
@@ -113,8 +113,44 @@ pub(super) fn blocks(prints: &Prints) -> impl Iterator<Item = (Option<Place>, Ve
     std::iter::once((None, digest)).chain(places)
 }
 
-pub(super) fn read_block(bytes: &[u8]) -> PortResult<Vec<u64>> {
-    codec::decode("a block of prints", bytes)
+/// Which families stand at a place.
+///
+/// Where they do so for their SimHashes, these stand beside them: a place can have as many as
+/// [`BLOCK_FAMILIES_MAX`], and nearly all are told apart without a read of their prints. Rows of
+/// versions that did not know this have none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Block {
+    pub families: Vec<u64>,
+    /// One for each family, or none at all.
+    pub simhashes: Vec<SimHash>,
+}
+
+impl Block {
+    pub fn remove(&mut self, family: u64) {
+        let Some(n) = self.families.iter().position(|other| *other == family) else { return };
+        self.families.remove(n);
+        if n < self.simhashes.len() {
+            self.simhashes.remove(n);
+        }
+    }
+}
+
+pub(super) fn read_block(bytes: &[u8]) -> PortResult<Block> {
+    const WHAT: &str = "a block of prints";
+    let (families, rest) = codec::decode_first::<Vec<u64>>(WHAT, bytes)?;
+    let (simhashes, more) = rest.as_chunks();
+    if !more.is_empty() || !(simhashes.is_empty() || simhashes.len() == families.len()) {
+        let why = format!("{} bytes of SimHashes for {} families", rest.len(), families.len());
+        return Err(PortError::corrupt(format!("read {WHAT}"), why));
+    }
+    let simhashes = simhashes.iter().map(|bytes| SimHash(u64::from_le_bytes(*bytes))).collect();
+    Ok(Block { families, simhashes })
+}
+
+pub(super) fn write_block(block: &Block) -> Vec<u8> {
+    let mut bytes = codec::encode(&block.families);
+    bytes.extend(block.simhashes.iter().flat_map(|simhash| simhash.0.to_le_bytes()));
+    bytes
 }
 
 pub(super) fn print(family: u64) -> Vec<u8> {
@@ -200,6 +236,22 @@ mod tests {
         ];
         assert!(sorted.is_sorted());
         assert!(sorted.map(Rank::to_bytes).is_sorted(), "and so are their keys");
+    }
+
+    #[test]
+    fn blocks_read_back_also_those_of_before() {
+        let mut block = Block { families: vec![1, 500], simhashes: vec![SimHash(7), SimHash(!0)] };
+        assert_eq!(read_block(&write_block(&block)).unwrap(), block);
+        block.remove(1);
+        assert_eq!(block, Block { families: vec![500], simhashes: vec![SimHash(!0)] });
+        let old = Block { families: vec![3, 4], simhashes: Vec::new() };
+        assert_eq!(write_block(&old), codec::encode(&vec![3_u64, 4]));
+        assert_eq!(read_block(&codec::encode(&vec![3_u64, 4])).unwrap(), old);
+        let mut torn = codec::encode(&vec![3_u64, 4]);
+        torn.extend([0; 8]);
+        assert!(read_block(&torn).is_err(), "one SimHash of two families");
+        torn.extend([0; 7]);
+        assert!(read_block(&torn).is_err());
     }
 
     #[test]

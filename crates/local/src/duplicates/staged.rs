@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use page::fingerprint::Prints;
+use page::fingerprint::{Place, Prints, SimHash};
 use ports::shard_store::VisitLine;
 use ports::{PortError, PortResult, codec};
 use types::{News, PageLine};
 
-use super::rows::{self, BLOCK_FAMILIES_MAX, BLOCKS, MEMBERS, PAGES, PRINTS, Page, Rank};
+use super::rows::{self, BLOCK_FAMILIES_MAX, BLOCKS, Block, MEMBERS, PAGES, PRINTS, Page, Rank};
 use super::{Done, DuplicateCounts};
 use crate::kv::{Batch, Family, Kv, get_vec};
 
@@ -117,16 +117,20 @@ impl<'a> Staged<'a> {
     fn find(&mut self, prints: &Prints) -> PortResult<Option<(u64, bool)>> {
         let mut nearest = None;
         for (place, key) in rows::blocks(prints) {
-            let families = self.block(&key)?;
+            let Block { families, simhashes } = self.block(&key)?;
             let Some(place) = place else {
                 match families.first() {
                     Some(family) => return Ok(Some((*family, true))),
                     None => continue,
                 }
             };
-            for family in families {
+            for (n, family) in families.into_iter().enumerate() {
                 let is_older = nearest.is_none_or(|nearest| family < nearest);
-                if is_older && prints.is_copy_at(place, &self.print(family)?) {
+                let may_be = |simhash: &SimHash| prints.may_copy_at(place, *simhash);
+                if is_older
+                    && simhashes.get(n).is_none_or(may_be)
+                    && prints.is_copy_at(place, &self.print(family)?)
+                {
                     nearest = Some(family);
                 }
             }
@@ -140,14 +144,28 @@ impl<'a> Staged<'a> {
         self.next += 1;
         self.counts.originals += 1;
         self.put(PRINTS, rows::print(family), rows::write_print(prints));
-        for (_, key) in rows::blocks(prints) {
-            let mut families = self.block(&key)?;
-            if families.len() < BLOCK_FAMILIES_MAX {
-                families.push(family);
-                self.put(BLOCKS, key, codec::encode(&families));
+        for (place, key) in rows::blocks(prints) {
+            let mut block = self.block(&key)?;
+            if block.families.len() >= BLOCK_FAMILIES_MAX {
+                continue;
             }
+            if place.is_some_and(Place::is_by_simhash) {
+                self.complete(&mut block)?;
+                block.simhashes.push(prints.simhash);
+            }
+            block.families.push(family);
+            self.put(BLOCKS, key, rows::write_block(&block));
         }
         Ok(family)
+    }
+
+    /// Looks up the SimHashes of a row that was written before they stood in it.
+    fn complete(&mut self, block: &mut Block) -> PortResult<()> {
+        if block.simhashes.is_empty() {
+            let simhashes = block.families.iter().map(|family| Ok(self.print(*family)?.simhash));
+            block.simhashes = simhashes.collect::<PortResult<_>>()?;
+        }
+        Ok(())
     }
 
     /// The page leaves its family; the last one takes the family's print along.
@@ -165,11 +183,11 @@ impl<'a> Staged<'a> {
         self.delete(PRINTS, rows::size(family));
         self.delete(PRINTS, rows::print(family));
         for (_, key) in rows::blocks(&prints) {
-            let mut families = self.block(&key)?;
-            families.retain(|other| *other != family);
-            match families.is_empty() {
+            let mut block = self.block(&key)?;
+            block.remove(family);
+            match block.families.is_empty() {
                 true => self.delete(BLOCKS, key),
-                false => self.put(BLOCKS, key, codec::encode(&families)),
+                false => self.put(BLOCKS, key, rows::write_block(&block)),
             }
         }
         self.counts.originals -= 1;
@@ -188,8 +206,8 @@ impl<'a> Staged<'a> {
         Ok(())
     }
 
-    fn block(&mut self, key: &[u8]) -> PortResult<Vec<u64>> {
-        self.get(BLOCKS, key)?.map_or_else(|| Ok(Vec::new()), rows::read_block)
+    fn block(&mut self, key: &[u8]) -> PortResult<Block> {
+        self.get(BLOCKS, key)?.map_or_else(|| Ok(Block::default()), rows::read_block)
     }
 
     fn print(&mut self, family: u64) -> PortResult<Prints> {

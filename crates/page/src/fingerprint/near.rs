@@ -68,9 +68,20 @@ impl Prints {
 
     /// Whether this is nearly the other text, which was found at this place.
     pub fn is_copy_at(&self, place: Place, other: &Self) -> bool {
-        let by_band = usize::from(place.table) >= BLOCK_PAIRS.len();
-        (by_band || self.simhash.distance(other.simhash) <= DISTANCE_MAX)
-            && agree(&self.sketch, &other.sketch)
+        self.may_copy_at(place, other.simhash) && agree(&self.sketch, &other.sketch)
+    }
+
+    /// Whether it may be, of a text with this SimHash: most that meet at a place are told apart by it,
+    /// without a look at their sketches.
+    pub fn may_copy_at(&self, place: Place, other: SimHash) -> bool {
+        !place.is_by_simhash() || self.simhash.distance(other) <= DISTANCE_MAX
+    }
+}
+
+impl Place {
+    /// Whether those who stand here do so for their SimHashes; or for a band of their sketches.
+    pub const fn is_by_simhash(self) -> bool {
+        (self.table as usize) < BLOCK_PAIRS.len()
     }
 }
 
