@@ -5,7 +5,7 @@
 //! loss, and the larger child's histogram is its parent's less its sibling's. Targets may lie
 //! between 0 and 1. All chance comes from the seed.
 
-use lycosa_page::content::study::{Branch, Forest, logistic};
+use lycosa_page::content::study::{Branch, DecisionTree, Forest, logistic};
 
 const BINS: usize = 256;
 
@@ -108,9 +108,9 @@ pub fn train(
             (0..table.columns.len()).filter(|_| chance.share() < settings.columns).collect();
         let grower = Grower { table, first: &first, second: &second, columns, settings };
         let tree = grower.grow(rows);
-        let root = forest.nodes.len() as u32;
-        tree.write(table, 0, &mut forest.nodes);
-        forest.roots.push(root);
+        let mut branches = Vec::new();
+        tree.write(table, 0, &mut branches);
+        forest.trees.push(DecisionTree::new(&branches).expect("grown to be one, with few leaves"));
         for (row, sum) in sums.iter_mut().enumerate() {
             *sum += tree.value(table, row);
         }
@@ -178,7 +178,7 @@ impl Grown {
                 out.push(Branch::leaf(0.0));
                 self.write(table, left, out);
                 let cut = table.cuts[feature][usize::from(bin)];
-                out[at] = Branch::split(feature as u16, cut, (out.len() - at) as u16);
+                out[at] = Branch::split(feature as u8, cut, (out.len() - at) as u8);
                 self.write(table, right, out);
             }
         }

@@ -128,7 +128,7 @@ impl<'c> Case<'c> {
     pub(crate) fn judge(&self, hints: &Hints, types: &[f32], model: &Model) -> Vec<f32> {
         let rows = self.rows(hints, types, &model.lexicon);
         let first = probabilities(&model.first, &rows);
-        if model.second.roots.is_empty() {
+        if model.second.trees.is_empty() {
             return first;
         }
         probabilities(&model.second, &self.second_rows(&rows, &first))

@@ -16,7 +16,16 @@ pub const TYPES: [&str; 7] =
     ["article", "forum", "product", "collection", "listing", "documentation", "service"];
 
 const MAGIC: &[u8; 8] = b"lycosa-2";
+/// What stands for a leaf in the file, where another node has its feature.
 const LEAF: u16 = u16::MAX;
+
+/// A tree has fewer nodes than this, a row fewer numbers than [`COLUMNS`]: so places in both are
+/// masked or bytes, and a step down a tree needs no check.
+const NODES: usize = 128;
+const COLUMNS: usize = 256;
+/// The column behind all others, in which every row has a number that nothing is less than or equal
+/// to. It is what a leaf asks for.
+const NOWHERE: u8 = u8::MAX;
 
 /// Rows that are walked side by side, and rows that are judged by one tree before the next.
 const LANES: usize = 8;
@@ -40,65 +49,127 @@ pub(crate) static SHIPPED: LazyLock<Model> =
 #[derive(Clone, Debug, Default)]
 pub struct Forest {
     pub base: f32,
-    pub nodes: Vec<Branch>,
-    /// Where each tree begins.
-    pub roots: Vec<u32>,
+    pub trees: Vec<DecisionTree>,
 }
 
 /// An inner node of a tree, or a leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct Branch {
-    /// [`LEAF`] for a leaf, whose value is `at`.
-    feature: u16,
-    /// How many nodes further its right side is; the left side is the next node.
-    right: u16,
-    /// Up to here to the left, else to the right.
+    /// A split: up to here to the left, else to the right. A leaf: its value.
     at: f32,
+    /// How many nodes further the right side is; the left side is the next node. 0: a leaf, which
+    /// everything stays at.
+    right: u8,
+    feature: u8,
 }
 
 impl Branch {
     pub fn leaf(value: f32) -> Self {
-        Self { feature: LEAF, at: value, right: 0 }
+        Self { at: value, right: 0, feature: NOWHERE }
     }
 
     /// `right`: how many nodes further that side is; left is the next one.
-    pub fn split(feature: u16, at: f32, right: u16) -> Self {
-        Self { feature, right, at }
+    pub fn split(feature: u8, at: f32, right: u8) -> Self {
+        Self { at, right, feature }
+    }
+
+    fn is_leaf(self) -> bool {
+        self.right == 0
+    }
+
+    fn step(self, value: f32) -> usize {
+        if value <= self.at { 1 } else { usize::from(self.right) }
+    }
+}
+
+/// A tree whose branches lead forward and stay in it, so that every walk ends.
+#[derive(Clone, Debug)]
+pub struct DecisionTree {
+    nodes: Box<[Branch; NODES]>,
+    len: usize,
+}
+
+impl DecisionTree {
+    /// None where a branch leads nowhere, or there are too many.
+    pub fn new(branches: &[Branch]) -> Option<Self> {
+        let len = branches.len();
+        let is_sound = |(place, branch): (usize, &Branch)| {
+            let is_inner = place + usize::from(branch.right) < len && branch.feature != NOWHERE;
+            branch.is_leaf() || is_inner
+        };
+        if len == 0 || len > NODES || !branches.iter().enumerate().all(is_sound) {
+            return None;
+        }
+        let mut nodes = Box::new([Branch::leaf(0.0); NODES]);
+        nodes[..len].copy_from_slice(branches);
+        Some(Self { nodes, len })
+    }
+
+    pub fn branches(&self) -> &[Branch] {
+        &self.nodes[..self.len]
+    }
+
+    /// What it says of one row; numbers that are missing are zero.
+    fn value(&self, row: &[f32]) -> f32 {
+        let mut place = 0;
+        loop {
+            let branch = self.nodes[place];
+            if branch.is_leaf() {
+                return branch.at;
+            }
+            place += branch.step(row.get(usize::from(branch.feature)).copied().unwrap_or(0.0));
+        }
+    }
+
+    /// Adds what it says of each row. One that has reached its leaf waits there.
+    fn add(&self, rows: &[[f32; COLUMNS]; LANES], sums: &mut [f32; LANES]) {
+        let mut places = [0_usize; LANES];
+        loop {
+            let mut moved = 0;
+            for (place, row) in places.iter_mut().zip(rows) {
+                let branch = self.nodes[*place % NODES];
+                let step = branch.step(row[usize::from(branch.feature)]);
+                *place += step;
+                moved |= step;
+            }
+            if moved == 0 {
+                break;
+            }
+        }
+        for (sum, place) in sums.iter_mut().zip(places) {
+            *sum += self.nodes[place % NODES].at;
+        }
     }
 }
 
 impl Forest {
     /// The sum over the trees, before the logistic function.
     pub fn sum(&self, row: &[f32]) -> f32 {
-        let mut sum = self.base;
-        for &root in &self.roots {
-            let mut place = root as usize;
-            loop {
-                let branch = self.nodes[place];
-                if branch.feature == LEAF {
-                    sum += branch.at;
-                    break;
-                }
-                let value = row.get(usize::from(branch.feature)).copied().unwrap_or(0.0);
-                place += if value <= branch.at { 1 } else { usize::from(branch.right) };
-            }
-        }
-        sum
+        self.trees.iter().fold(self.base, |sum, tree| sum + tree.value(row))
     }
 
     /// The sums of many rows of one width, one after the other in `values`.
     ///
-    /// Tree by tree over a sheet of rows, so that tree and sheet stay in the processor's first cache; and
+    /// DecisionTree by tree over a sheet of rows, so that tree and sheet stay in the processor's first cache; and
     /// eight rows walk down a tree side by side, a step each at a time, so that it need not guess
     /// where a walk ends and has eight reads to wait for at once.
     pub fn sums(&self, values: &[f32], width: usize) -> Vec<f32> {
-        let mut sums = vec![self.base; values.len().checked_div(width).unwrap_or(0)];
-        let sheets = values.chunks(SHEET * width.max(1)).zip(sums.chunks_mut(SHEET));
-        for (rows, sums) in sheets {
-            for tree in self.trees() {
-                let lanes = rows.chunks(LANES * width).zip(sums.chunks_mut(LANES));
-                lanes.for_each(|(rows, sums)| walk(tree, rows, width, sums));
+        let mut sums = Vec::with_capacity(values.len().checked_div(width).unwrap_or(0));
+        let mut sheet = vec![[[0.0; COLUMNS]; LANES]; SHEET / LANES];
+        sheet.iter_mut().flatten().for_each(|row| row[usize::from(NOWHERE)] = f32::NAN);
+        let used = width.min(COLUMNS - 1);
+        for rows in values.chunks(SHEET * width.max(1)) {
+            let rows = rows.chunks(width);
+            let count = rows.len();
+            for (place, row) in sheet.iter_mut().flatten().zip(rows) {
+                place[..used].copy_from_slice(&row[..used]);
             }
+            let mut lanes = [[self.base; LANES]; SHEET / LANES];
+            for tree in &self.trees {
+                let taken = count.div_ceil(LANES);
+                sheet[..taken].iter().zip(&mut lanes).for_each(|(rows, sums)| tree.add(rows, sums));
+            }
+            sums.extend(lanes.iter().flatten().take(count));
         }
         sums
     }
@@ -108,65 +179,19 @@ impl Forest {
         let share = 1.0 / forests.len().max(1) as f32;
         let mut mean = Self::default();
         for forest in forests {
-            let place = mean.nodes.len() as u32;
             mean.base += forest.base * share;
-            mean.roots.extend(forest.roots.iter().map(|root| root + place));
-            mean.nodes.extend(forest.nodes.iter().map(|node| match node.feature {
-                LEAF => Branch::leaf(node.at * share),
-                _ => *node,
-            }));
+            let trees = forest.trees.iter().cloned().map(|mut tree| {
+                let leaves = tree.nodes.iter_mut().filter(|node| node.is_leaf());
+                leaves.for_each(|leaf| leaf.at *= share);
+                tree
+            });
+            mean.trees.extend(trees);
         }
         mean
     }
 
-    /// The trees, one after the other.
-    fn trees(&self) -> impl Iterator<Item = &[Branch]> {
-        let ends = self.roots.iter().skip(1).map(|&root| root as usize).chain([self.nodes.len()]);
-        self.roots.iter().zip(ends).map(|(&root, end)| &self.nodes[root as usize..end])
-    }
-
-    /// Whether branches lead forward and stay in their tree: walking one ends whatever the file holds.
-    fn is_sound(&self) -> bool {
-        let begins = self.roots.iter().map(|&root| root as usize);
-        let rises =
-            begins.clone().zip(begins.skip(1).chain([self.nodes.len()])).all(|(a, b)| a < b);
-        rises
-            && self.trees().all(|tree| {
-                let mut branches = tree.iter().enumerate();
-                branches.all(|(place, branch)| {
-                    let forward =
-                        branch.right > 0 && place + usize::from(branch.right) < tree.len();
-                    branch.feature == LEAF || forward
-                })
-            })
-    }
-
     pub fn probability(&self, row: &[f32]) -> f32 {
         logistic(self.sum(row))
-    }
-}
-
-/// Adds what a tree says of each row. One that has reached its leaf waits there.
-fn walk(tree: &[Branch], rows: &[f32], width: usize, sums: &mut [f32]) {
-    let mut places = [0; LANES];
-    let places = &mut places[..sums.len()];
-    loop {
-        let mut moved = false;
-        for (place, row) in places.iter_mut().zip(rows.chunks_exact(width)) {
-            let branch = tree[*place];
-            let is_leaf = branch.feature == LEAF;
-            let feature = if is_leaf { 0 } else { usize::from(branch.feature) };
-            let value = row[feature.min(width - 1)];
-            let step = if value <= branch.at { 1 } else { usize::from(branch.right) };
-            *place += if is_leaf { 0 } else { step };
-            moved |= !is_leaf;
-        }
-        if !moved {
-            break;
-        }
-    }
-    for (sum, place) in sums.iter_mut().zip(places) {
-        *sum += tree[*place].at;
     }
 }
 
@@ -199,14 +224,20 @@ impl Model {
         put(&mut out, self.types.len() as u32);
         for forest in self.types.iter().chain([&self.first, &self.second]) {
             put(&mut out, forest.base.to_bits());
-            put(&mut out, forest.roots.len() as u32);
-            forest.roots.iter().for_each(|&root| put(&mut out, root));
-            put(&mut out, forest.nodes.len() as u32);
-            for (place, branch) in forest.nodes.iter().enumerate() {
-                out.extend(branch.feature.to_le_bytes());
+            put(&mut out, forest.trees.len() as u32);
+            let mut root = 0;
+            for tree in &forest.trees {
+                put(&mut out, root);
+                root += tree.len as u32;
+            }
+            put(&mut out, root);
+            let branches = forest.trees.iter().flat_map(DecisionTree::branches);
+            for (place, branch) in (0..).zip(branches) {
+                let feature = if branch.is_leaf() { LEAF } else { u16::from(branch.feature) };
+                out.extend(feature.to_le_bytes());
                 put(&mut out, branch.at.to_bits());
-                if branch.feature != LEAF {
-                    put(&mut out, place as u32 + u32::from(branch.right));
+                if !branch.is_leaf() {
+                    put(&mut out, place + u32::from(branch.right));
                 }
             }
         }
@@ -254,18 +285,29 @@ impl Reader<'_> {
         let base = self.float()?;
         let roots = (0..self.number()?).map(|_| self.number()).collect::<Option<Vec<_>>>()?;
         let count = self.number()?;
-        let mut nodes = Vec::new();
+        let mut branches = Vec::new();
         for place in 0..count {
-            let (feature, rest) = self.0.split_first_chunk::<2>()?;
-            self.0 = rest;
-            let feature = u16::from_le_bytes(*feature);
-            let at = self.float()?;
-            let right = if feature == LEAF { place } else { self.number()? };
-            let right = u16::try_from(right.checked_sub(place)?).ok()?;
-            nodes.push(Branch { feature, right, at });
+            branches.push(self.branch(place)?);
         }
-        let forest = Forest { base, nodes, roots };
-        forest.is_sound().then_some(forest)
+        let ends = roots.iter().skip(1).copied().chain([count]);
+        let tree = |(root, end): (&u32, u32)| {
+            DecisionTree::new(branches.get(*root as usize..end as usize)?)
+        };
+        let trees = roots.iter().zip(ends).map(tree).collect::<Option<Vec<_>>>()?;
+        Some(Forest { base, trees })
+    }
+
+    fn branch(&mut self, place: u32) -> Option<Branch> {
+        let (feature, rest) = self.0.split_first_chunk::<2>()?;
+        self.0 = rest;
+        let feature = u16::from_le_bytes(*feature);
+        let at = self.float()?;
+        if feature == LEAF {
+            return Some(Branch::leaf(at));
+        }
+        let right = u8::try_from(self.number()?.checked_sub(place)?).ok()?;
+        // One that leads to itself would be taken for a leaf.
+        (right > 0).then_some(Branch::split(u8::try_from(feature).ok()?, at, right))
     }
 }
 
@@ -274,14 +316,14 @@ mod tests {
     use super::*;
 
     fn stump() -> Forest {
-        let nodes = vec![Branch::split(1, 0.5, 2), Branch::leaf(-1.0), Branch::leaf(2.0)];
-        Forest { base: 0.25, nodes, roots: vec![0] }
+        let nodes = [Branch::split(1, 0.5, 2), Branch::leaf(-1.0), Branch::leaf(2.0)];
+        Forest { base: 0.25, trees: vec![DecisionTree::new(&nodes).unwrap()] }
     }
 
     #[test]
     fn the_mean_of_forests_is_the_mean_of_their_sums() {
         let mut other = stump();
-        other.nodes[2] = Branch::leaf(4.0);
+        other.trees[0].nodes[2] = Branch::leaf(4.0);
         let mean = Forest::mean(&[stump(), other]);
         assert_eq!(mean.sum(&[0.0, 1.0]), 0.25 + 3.0);
         assert_eq!(mean.sum(&[0.0, 0.0]), 0.25 - 1.0);
@@ -289,18 +331,18 @@ mod tests {
 
     #[test]
     fn many_rows_sum_up_as_each_alone() {
-        let nodes = vec![
-            Branch::split(1, 0.5, 2),
-            Branch::leaf(-1.0),
-            Branch::split(0, 3.0, 2),
-            Branch::leaf(2.0),
-            Branch::leaf(7.0),
-            Branch::split(0, 1.0, 2),
-            Branch::leaf(0.5),
-            Branch::leaf(-0.5),
+        let trees = [
+            &[
+                Branch::split(1, 0.5, 2),
+                Branch::leaf(-1.0),
+                Branch::split(0, 3.0, 2),
+                Branch::leaf(2.0),
+                Branch::leaf(7.0),
+            ][..],
+            &[Branch::split(0, 1.0, 2), Branch::leaf(0.5), Branch::leaf(-0.5)],
         ];
-        let forest = Forest { base: 0.25, nodes, roots: vec![0, 5] };
-        assert!(forest.is_sound());
+        let trees = trees.map(|nodes| DecisionTree::new(nodes).unwrap()).to_vec();
+        let forest = Forest { base: 0.25, trees };
         let values: Vec<f32> = (0..138).map(|n| (n * 7 % 11) as f32 / 2.0).collect();
         let alone: Vec<f32> = values.chunks(2).map(|row| forest.sum(row)).collect();
         assert_eq!(forest.sums(&values, 2), alone);
@@ -328,16 +370,32 @@ mod tests {
 
     #[test]
     fn a_branch_that_leads_back_or_out_of_its_tree_is_refused() {
-        for (right, roots) in [(0, vec![0]), (2, vec![0]), (1, vec![0, 1]), (1, vec![1, 0])] {
-            let nodes = vec![Branch::split(0, 0.0, right), Branch::leaf(0.0)];
-            let first = Forest { base: 0.0, nodes, roots };
-            assert!(Model::load(&Model { first, ..Model::default() }.save()).is_none());
+        let leaf = Branch::leaf(0.0);
+        let splits = [0, 2, 200].map(|right| Branch::split(0, 0.0, right));
+        // Without a way to the right it is a leaf; so the file's own reader refuses that one.
+        assert!(DecisionTree::new(&[splits[0], leaf]).is_some());
+        assert!(Reader(&[0; 10]).branch(0).is_none(), "its right side is itself");
+        for split in &splits[1..] {
+            assert!(DecisionTree::new(&[*split, leaf]).is_none(), "{split:?}");
+        }
+        assert!(
+            DecisionTree::new(&[]).is_none() && DecisionTree::new(&[leaf; NODES + 1]).is_none()
+        );
+        assert!(DecisionTree::new(&[Branch::split(NOWHERE, 0.0, 1), leaf]).is_none());
+        let bytes = Model { first: stump(), ..Model::default() }.save();
+        for byte in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[byte] ^= 0x55;
+            // Whatever loads ends.
+            if let Some(model) = Model::load(&other) {
+                model.first.sum(&[0.0, 1.0]);
+            }
         }
     }
 
     #[test]
     fn the_shipped_model_loads() {
         assert_eq!(SHIPPED.types.len(), TYPES.len());
-        assert!(!SHIPPED.first.roots.is_empty());
+        assert!(!SHIPPED.first.trees.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use crate::content::{self, Content, Wish, structured};
 pub use crate::content::features::Rows;
 pub use crate::content::judge::probabilities;
 pub use crate::content::lexicon::{Lexicon, Tables};
-pub use crate::content::model::{Branch, Forest, Model, TYPES, logistic};
+pub use crate::content::model::{Branch, DecisionTree, Forest, Model, TYPES, logistic};
 pub use crate::content::portrait::PAGE_FEATURES;
 
 /// A page taken apart, before any judgement.
