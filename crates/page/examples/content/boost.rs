@@ -172,13 +172,14 @@ impl Grown {
 
     fn write(&self, table: &Table, place: usize, out: &mut Vec<Branch>) {
         match self.nodes[place] {
-            GrownNode::Leaf(value) => out.push(Branch::leaf(value)),
+            GrownNode::Leaf(value) => out.push(Branch::Leaf(value)),
             GrownNode::Split { feature, bin, left, right } => {
                 let at = out.len();
-                out.push(Branch::leaf(0.0));
+                out.push(Branch::Leaf(0.0));
                 self.write(table, left, out);
                 let cut = table.cuts[feature][usize::from(bin)];
-                out[at] = Branch::split(feature as u8, cut, (out.len() - at) as u8);
+                let further = (out.len() - at) as u8;
+                out[at] = Branch::Split { feature: feature as u8, at: cut, right: further };
                 self.write(table, right, out);
             }
         }

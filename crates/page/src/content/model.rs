@@ -19,13 +19,10 @@ const MAGIC: &[u8; 8] = b"lycosa-2";
 /// What stands for a leaf in the file, where another node has its feature.
 const LEAF: u16 = u16::MAX;
 
-/// A tree has fewer nodes than this, a row fewer numbers than [`COLUMNS`]: so places in both are
-/// masked or bytes, and a step down a tree needs no check.
-const NODES: usize = 128;
+/// No tree has more nodes, and no row more numbers: so the place of either is a byte, and a step down a
+/// tree needs no check.
+const NODES: usize = 256;
 const COLUMNS: usize = 256;
-/// The column behind all others, in which every row has a number that nothing is less than or equal
-/// to. It is what a leaf asks for.
-const NOWHERE: u8 = u8::MAX;
 
 /// Rows that are walked side by side, and rows that are judged by one tree before the next.
 const LANES: usize = 8;
@@ -53,39 +50,31 @@ pub struct Forest {
 }
 
 /// An inner node of a tree, or a leaf.
-#[derive(Clone, Copy, Debug)]
-pub struct Branch {
-    /// A split: up to here to the left, else to the right. A leaf: its value.
-    at: f32,
-    /// How many nodes further the right side is; the left side is the next node. 0: a leaf, which
-    /// everything stays at.
-    right: u8,
-    feature: u8,
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Branch {
+    Leaf(f32),
+    /// Up to `at` to the left, which is the next node; else to the right, which is so many nodes further.
+    Split {
+        feature: u8,
+        at: f32,
+        right: u8,
+    },
 }
 
-impl Branch {
-    pub fn leaf(value: f32) -> Self {
-        Self { at: value, right: 0, feature: NOWHERE }
-    }
-
-    /// `right`: how many nodes further that side is; left is the next one.
-    pub fn split(feature: u8, at: f32, right: u8) -> Self {
-        Self { at, right, feature }
-    }
-
-    fn is_leaf(self) -> bool {
-        self.right == 0
-    }
-
-    fn step(self, value: f32) -> usize {
-        if value <= self.at { 1 } else { usize::from(self.right) }
-    }
+/// The same, to walk by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Node {
+    /// Up to where to the left; or a leaf's value.
+    at: f32,
+    feature: u8,
+    /// The places of the left and of the right side. A leaf's are its own: who has reached it stays.
+    next: [u8; 2],
 }
 
 /// A tree whose branches lead forward and stay in it, so that every walk ends.
 #[derive(Clone, Debug)]
 pub struct DecisionTree {
-    nodes: Box<[Branch; NODES]>,
+    nodes: Box<[Node; NODES]>,
     len: usize,
 }
 
@@ -93,52 +82,74 @@ impl DecisionTree {
     /// None where a branch leads nowhere, or there are too many.
     pub fn new(branches: &[Branch]) -> Option<Self> {
         let len = branches.len();
-        let is_sound = |(place, branch): (usize, &Branch)| {
-            let is_inner = place + usize::from(branch.right) < len && branch.feature != NOWHERE;
-            branch.is_leaf() || is_inner
-        };
-        if len == 0 || len > NODES || !branches.iter().enumerate().all(is_sound) {
+        if len == 0 || len > NODES {
             return None;
         }
-        let mut nodes = Box::new([Branch::leaf(0.0); NODES]);
-        nodes[..len].copy_from_slice(branches);
+        let mut nodes = Box::new([Node::default(); NODES]);
+        for (place, (branch, node)) in (0..=u8::MAX).zip(branches.iter().zip(nodes.iter_mut())) {
+            *node = match *branch {
+                Branch::Leaf(at) => Node { at, feature: 0, next: [place; 2] },
+                Branch::Split { feature, at, right } => {
+                    let right = place.checked_add(right).filter(|&to| to > place)?;
+                    // The left side is no further away.
+                    if usize::from(right) >= len {
+                        return None;
+                    }
+                    Node { at, feature, next: [place + 1, right] }
+                }
+            };
+        }
         Some(Self { nodes, len })
     }
 
-    pub fn branches(&self) -> &[Branch] {
-        &self.nodes[..self.len]
+    pub fn branches(&self) -> impl Iterator<Item = Branch> {
+        let nodes = (0..=u8::MAX).zip(&self.nodes[..self.len]);
+        nodes.map(|(place, &Node { at, feature, next: [left, right] })| match left == place {
+            true => Branch::Leaf(at),
+            false => Branch::Split { feature, at, right: right - place },
+        })
     }
 
     /// What it says of one row; numbers that are missing are zero.
     fn value(&self, row: &[f32]) -> f32 {
         let mut place = 0;
         loop {
-            let branch = self.nodes[place];
-            if branch.is_leaf() {
-                return branch.at;
+            let node = self.nodes[usize::from(place)];
+            let value = row.get(usize::from(node.feature)).copied().unwrap_or(0.0);
+            let next = node.step(value);
+            if next == place {
+                return node.at;
             }
-            place += branch.step(row.get(usize::from(branch.feature)).copied().unwrap_or(0.0));
+            place = next;
         }
     }
 
-    /// Adds what it says of each row. One that has reached its leaf waits there.
+    /// Adds what it says of each row.
     fn add(&self, rows: &[[f32; COLUMNS]; LANES], sums: &mut [f32; LANES]) {
-        let mut places = [0_usize; LANES];
+        let mut places = [0_u8; LANES];
         loop {
             let mut moved = 0;
             for (place, row) in places.iter_mut().zip(rows) {
-                let branch = self.nodes[*place % NODES];
-                let step = branch.step(row[usize::from(branch.feature)]);
-                *place += step;
-                moved |= step;
+                let node = self.nodes[usize::from(*place)];
+                let next = node.step(row[usize::from(node.feature)]);
+                moved |= next ^ *place;
+                *place = next;
             }
             if moved == 0 {
                 break;
             }
         }
         for (sum, place) in sums.iter_mut().zip(places) {
-            *sum += self.nodes[place % NODES].at;
+            *sum += self.nodes[usize::from(place)].at;
         }
+    }
+}
+
+impl Node {
+    /// Taken from the node's memory, not by a jump: half of all jumps would be guessed wrong.
+    fn step(&self, value: f32) -> u8 {
+        let is_left = value <= self.at;
+        self.next[usize::from(!is_left)]
     }
 }
 
@@ -156,8 +167,7 @@ impl Forest {
     pub fn sums(&self, values: &[f32], width: usize) -> Vec<f32> {
         let mut sums = Vec::with_capacity(values.len().checked_div(width).unwrap_or(0));
         let mut sheet = vec![[[0.0; COLUMNS]; LANES]; SHEET / LANES];
-        sheet.iter_mut().flatten().for_each(|row| row[usize::from(NOWHERE)] = f32::NAN);
-        let used = width.min(COLUMNS - 1);
+        let used = width.min(COLUMNS);
         for rows in values.chunks(SHEET * width.max(1)) {
             let rows = rows.chunks(width);
             let count = rows.len();
@@ -181,8 +191,11 @@ impl Forest {
         for forest in forests {
             mean.base += forest.base * share;
             let trees = forest.trees.iter().cloned().map(|mut tree| {
-                let leaves = tree.nodes.iter_mut().filter(|node| node.is_leaf());
-                leaves.for_each(|leaf| leaf.at *= share);
+                for (place, node) in (0..=u8::MAX).zip(tree.nodes.iter_mut()) {
+                    if node.next[0] == place {
+                        node.at *= share;
+                    }
+                }
                 tree
             });
             mean.trees.extend(trees);
@@ -232,12 +245,17 @@ impl Model {
             }
             put(&mut out, root);
             let branches = forest.trees.iter().flat_map(DecisionTree::branches);
-            for (place, branch) in (0..).zip(branches) {
-                let feature = if branch.is_leaf() { LEAF } else { u16::from(branch.feature) };
-                out.extend(feature.to_le_bytes());
-                put(&mut out, branch.at.to_bits());
-                if !branch.is_leaf() {
-                    put(&mut out, place + u32::from(branch.right));
+            for (place, branch) in (0_u32..).zip(branches) {
+                match branch {
+                    Branch::Leaf(value) => {
+                        out.extend(LEAF.to_le_bytes());
+                        put(&mut out, value.to_bits());
+                    }
+                    Branch::Split { feature, at, right } => {
+                        out.extend(u16::from(feature).to_le_bytes());
+                        put(&mut out, at.to_bits());
+                        put(&mut out, place + u32::from(right));
+                    }
                 }
             }
         }
@@ -303,27 +321,31 @@ impl Reader<'_> {
         let feature = u16::from_le_bytes(*feature);
         let at = self.float()?;
         if feature == LEAF {
-            return Some(Branch::leaf(at));
+            return Some(Branch::Leaf(at));
         }
         let right = u8::try_from(self.number()?.checked_sub(place)?).ok()?;
-        // One that leads to itself would be taken for a leaf.
-        (right > 0).then_some(Branch::split(u8::try_from(feature).ok()?, at, right))
+        Some(Branch::Split { feature: u8::try_from(feature).ok()?, at, right })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Branch::Leaf;
     use super::*;
 
+    fn split(feature: u8, at: f32, right: u8) -> Branch {
+        Branch::Split { feature, at, right }
+    }
+
     fn stump() -> Forest {
-        let nodes = [Branch::split(1, 0.5, 2), Branch::leaf(-1.0), Branch::leaf(2.0)];
+        let nodes = [split(1, 0.5, 2), Leaf(-1.0), Leaf(2.0)];
         Forest { base: 0.25, trees: vec![DecisionTree::new(&nodes).unwrap()] }
     }
 
     #[test]
     fn the_mean_of_forests_is_the_mean_of_their_sums() {
         let mut other = stump();
-        other.trees[0].nodes[2] = Branch::leaf(4.0);
+        other.trees[0].nodes[2].at = 4.0;
         let mean = Forest::mean(&[stump(), other]);
         assert_eq!(mean.sum(&[0.0, 1.0]), 0.25 + 3.0);
         assert_eq!(mean.sum(&[0.0, 0.0]), 0.25 - 1.0);
@@ -332,14 +354,8 @@ mod tests {
     #[test]
     fn many_rows_sum_up_as_each_alone() {
         let trees = [
-            &[
-                Branch::split(1, 0.5, 2),
-                Branch::leaf(-1.0),
-                Branch::split(0, 3.0, 2),
-                Branch::leaf(2.0),
-                Branch::leaf(7.0),
-            ][..],
-            &[Branch::split(0, 1.0, 2), Branch::leaf(0.5), Branch::leaf(-0.5)],
+            &[split(1, 0.5, 2), Leaf(-1.0), split(0, 3.0, 2), Leaf(2.0), Leaf(7.0)][..],
+            &[split(0, 1.0, 2), Leaf(0.5), Leaf(-0.5)],
         ];
         let trees = trees.map(|nodes| DecisionTree::new(nodes).unwrap()).to_vec();
         let forest = Forest { base: 0.25, trees };
@@ -370,18 +386,14 @@ mod tests {
 
     #[test]
     fn a_branch_that_leads_back_or_out_of_its_tree_is_refused() {
-        let leaf = Branch::leaf(0.0);
-        let splits = [0, 2, 200].map(|right| Branch::split(0, 0.0, right));
-        // Without a way to the right it is a leaf; so the file's own reader refuses that one.
-        assert!(DecisionTree::new(&[splits[0], leaf]).is_some());
-        assert!(Reader(&[0; 10]).branch(0).is_none(), "its right side is itself");
-        for split in &splits[1..] {
-            assert!(DecisionTree::new(&[*split, leaf]).is_none(), "{split:?}");
+        for right in [0, 2, 200] {
+            assert!(DecisionTree::new(&[split(0, 0.0, right), Leaf(0.0)]).is_none(), "{right}");
         }
-        assert!(
-            DecisionTree::new(&[]).is_none() && DecisionTree::new(&[leaf; NODES + 1]).is_none()
-        );
-        assert!(DecisionTree::new(&[Branch::split(NOWHERE, 0.0, 1), leaf]).is_none());
+        assert!(DecisionTree::new(&[split(0, 0.0, 1), Leaf(0.0)]).is_some());
+        assert!(DecisionTree::new(&[]).is_none());
+        let long = vec![Leaf(0.0); NODES + 1];
+        assert!(DecisionTree::new(&long).is_none());
+        assert!(DecisionTree::new(&long[..NODES]).is_some());
         let bytes = Model { first: stump(), ..Model::default() }.save();
         for byte in 0..bytes.len() {
             let mut other = bytes.clone();
