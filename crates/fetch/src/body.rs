@@ -23,13 +23,13 @@ use crate::coding::{CODINGS_MAX, Coding, Decoding, State};
 use crate::framing::{Payload, Shape};
 
 /// Most bytes in and out of one step of decoding: some 200 µs of work.
-const STEP_BYTES: usize = 64 << 10;
+pub(crate) const STEP_BYTES: usize = 64 << 10;
 /// Steps before others have their turn: a body in tiny chunks makes tiny steps.
 const STEPS_MAX: usize = 256;
 /// Least memory that a body is decoded into.
 const FIRST_BYTES: usize = 16 << 10;
 /// A small body may blow up as much as it likes: below this no ratio counts.
-const RATIO_FREE_BYTES: usize = 256 << 10;
+pub(crate) const RATIO_FREE_BYTES: usize = 256 << 10;
 /// How long a finished body waits for the memory to be decoded into before it is cut.
 const MEMORY_WAIT: Duration = Duration::from_secs(20);
 
@@ -175,7 +175,7 @@ impl Turn {
 }
 
 /// Whether a decoded stream that filled its room has nothing more to give: one byte more tells.
-fn ends_here(decoding: &mut Decoding, payload: &mut Payload<'_>) -> bool {
+pub(crate) fn ends_here(decoding: &mut Decoding, payload: &mut Payload<'_>) -> bool {
     // An end that needs more steps than this is as good as none.
     for _ in 0..STEPS_MAX {
         let step = decoding.step(payload.peek(STEP_BYTES), &mut [0]);
@@ -216,7 +216,12 @@ fn slice(wire: &Bytes, piece: Range<usize>, limit: usize) -> Plain {
 /// The codings of a body in the order in which they were applied; none if there are too many.
 fn codings(headers: &[(Box<str>, Box<[u8]>)]) -> Option<Vec<Coding>> {
     let values = headers.iter().filter(|(name, _)| &**name == "content-encoding");
-    let tokens = values.flat_map(|(_, value)| value.split(|&byte| byte == b','));
+    codings_of(values.map(|(_, value)| &**value))
+}
+
+/// The same, from the values of all fields.
+pub(crate) fn codings_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Vec<Coding>> {
+    let tokens = values.flat_map(|value| value.split(|&byte| byte == b','));
     let codings: Vec<_> = tokens.filter_map(Coding::of).collect();
     (codings.len() <= CODINGS_MAX).then_some(codings)
 }

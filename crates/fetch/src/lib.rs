@@ -31,6 +31,7 @@ mod pool;
 mod proxy;
 mod record;
 mod sheet;
+mod unpack;
 
 pub use crate::connect::{Dial, Sockets};
 pub use crate::dns::DnsResolver;
@@ -44,3 +45,4 @@ pub use crate::settings::{
     DnsSettings, FetchSettings, Network, NetworkSettings, PortRange, Upstream,
 };
 pub use crate::sheet::{BasicAuth, RequestSheet};
+pub use crate::unpack::{Unpacked, unpack};

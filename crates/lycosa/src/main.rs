@@ -4,6 +4,7 @@
 //! Data goes to stdout, everything else to stderr; `exit` has the numbers.
 
 mod backup;
+mod captures;
 mod cli;
 mod crawl;
 mod dir;

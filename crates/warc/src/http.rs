@@ -114,6 +114,11 @@ impl HttpHead {
         fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
+    /// All fields, in order, as they are written.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Content-Type without its parameters.
     #[must_use]
     pub fn mime(&self) -> Option<&str> {
