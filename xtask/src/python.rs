@@ -24,6 +24,9 @@ const TOOLS: &[&str] = &[
     "grpcio-tools==1.76.0",
     "grpcio-health-checking==1.76.0",
     "grpcio-reflection==1.76.0",
+    // The engine that asks our tables, and what it tells times with.
+    "duckdb==2.0.0",
+    "pytz==2026.6",
 ];
 
 /// The Python that has the tools; made at the first call.

@@ -5,9 +5,10 @@
 //! cuts off what came later, and visits again what was under way.
 //!
 //! The order is what makes it one moment. First comes what is made of the logs of all shards, the
-//! prints of texts and the list of pages: what they lack is still in the logs. Then every shard begins
-//! its copy, while no letter between shards is forgotten by its sender; what is copied after that may
-//! only have more. A folder gets its final name when everything is in it and on the disk.
+//! prints of texts, the list of pages and the table of captures: what they lack is still in the logs.
+//! Then every shard begins its copy, while no letter between shards is forgotten by its sender; what is
+//! copied after that may only have more. A folder gets its final name when everything is in it and on
+//! the disk.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -70,7 +71,32 @@ impl Backup {
         OutputsCopy {
             prints: outputs.duplicates.as_ref().map(|store| store.copy(&prints)),
             pages_bytes: outputs.pages.as_ref().map(local::Pages::bytes),
+            // Small files and finished ones: it takes no longer than to begin the others.
+            table: self.table(),
         }
+    }
+
+    /// Copies the table of captures. Rows that wait come first, then those that are being made into a
+    /// part, then the parts: rows that move on meanwhile are copied twice, and a part that is made
+    /// of them again has the same name.
+    fn table(&self) -> anyhow::Result<Saved> {
+        let to = Dir::new(&self.draft);
+        let mut saved = Saved::default();
+        let state = self.from.state();
+        for ending in [".rows", ".full"] {
+            for name in names(&state).with_context(|| format!("list {}", state.display()))? {
+                if !name.starts_with("table-") || !name.ends_with(ending) {
+                    continue;
+                }
+                match copy(&state.join(&name), &to.state().join(&name)) {
+                    Ok(bytes) => saved.copied_bytes += bytes,
+                    Err(error) if is_gone(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        saved.take_parts(&self.from.table(), &to.table())?;
+        Ok(saved)
     }
 
     /// Copies what the outputs and the shards have begun, and everything else. Takes its time.
@@ -91,6 +117,7 @@ impl Backup {
         if let Some(prints) = outputs.prints {
             (prints?)().context("copy the prints")?;
         }
+        saved.copied_bytes += outputs.table.context("copy the table")?.copied_bytes;
         saved.take_pages(&self.from.pages(), &to.pages(), outputs.pages_bytes)?;
         saved.take_folder(&self.from.archive(), &to.archive(), Some(&complete))?;
         saved.take_folder(&self.from.indexes(), &to.indexes(), None)?;
@@ -112,6 +139,7 @@ pub struct OutputsCopy {
     prints: Option<PortResult<CopyJob>>,
     /// So much of the list of pages.
     pages_bytes: Option<u64>,
+    table: anyhow::Result<Saved>,
 }
 
 impl Drop for Backup {
@@ -142,6 +170,25 @@ impl Saved {
         };
         self.copied_bytes += take().with_context(|| format!("copy to {}", path.display()))?;
         Ok(())
+    }
+
+    /// Copies all Parquet files below a folder, or links them: they never change.
+    fn take_parts(&mut self, from: &Path, to: &Path) -> anyhow::Result<()> {
+        if !from.is_dir() {
+            return Ok(());
+        }
+        fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
+        for name in names(from).with_context(|| format!("list {}", from.display()))? {
+            let (from, to) = (from.join(&name), to.join(&name));
+            if from.is_dir() {
+                self.take_parts(&from, &to)?;
+            } else if from.extension().is_some_and(|extension| extension == "parquet")
+                && fs::hard_link(&from, &to).is_err()
+            {
+                self.copied_bytes += copy(&from, &to)?;
+            }
+        }
+        File::open(to).and_then(|folder| folder.sync_all()).context("sync the backup")
     }
 
     /// Copies the files of a folder. Of an archive, those before the one with this number in each

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use fetch::Unpacked;
 use types::{CrawlUrl, ShardId, Timestamp, WarcRef};
-use warc::{Dechunker, Header, HttpHead, Reader, WarcDate};
+use warc::{Algorithm, Dechunker, Digest, Header, HttpHead, Reader, WarcDate};
 
 use crate::dir::{Dir, Mark};
 use crate::exit::Fail;
@@ -37,6 +37,8 @@ pub const BODY_BYTES_MAX: usize = 64 << 20;
 
 /// How much is read from a file at once.
 const BUFFER_BYTES: usize = 128 << 10;
+/// The same where one record is wanted: most are shorter.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// Where a record lies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +80,8 @@ pub struct Capture {
     pub cut: bool,
     /// WARC-Truncated of the record that has the payload.
     pub truncated: Option<String>,
-    /// WARC-Payload-Digest as it stands there, such as `sha1:…`.
+    /// WARC-Payload-Digest as it stands there, such as `sha1:…`; where the record has none, that of
+    /// the body as it is stored, as in the index.
     pub digest: Option<String>,
     pub payload: Payload,
 }
@@ -134,8 +137,18 @@ impl Raw {
         self.header.fields.get(name)
     }
 
-    fn is_revisit(&self) -> bool {
+    pub fn is_revisit(&self) -> bool {
         self.field("WARC-Type") == Some("revisit")
+    }
+
+    /// 0 for an answer without a head.
+    pub fn status(&self) -> u16 {
+        status(&self.block)
+    }
+
+    /// The URL in its canonical form; none if it is none that we know to visit.
+    pub fn url(&self) -> Option<CrawlUrl> {
+        CrawlUrl::parse(self.uri()).ok()
     }
 
     /// The URL as the record has it.
@@ -189,6 +202,49 @@ impl Captures {
         }
     }
 
+    /// How an answer begins: its head, and about so many bytes of its body. A revisit is not followed.
+    pub fn start(
+        &self,
+        shard: ShardId,
+        place: WarcRef,
+        bytes_max: usize,
+    ) -> anyhow::Result<Option<Capture>> {
+        let name = local::ArchiveSettings::new(shard, "lycosa").file_name(place.file);
+        let Some(mut reader) = self.open_at(&name, place.offset)? else { return Ok(None) };
+        let say = || format!("read {}", self.archive.join(&name).display());
+        let Some(header) = reader.next_record().with_context(say)? else { return Ok(None) };
+        if !is_answer(&header) {
+            return Ok(None);
+        }
+        let mut block = Vec::new();
+        while block.len() < bytes_max
+            && let Some(piece) = reader.chunk().with_context(say)?
+        {
+            block.extend_from_slice(piece);
+        }
+        let place = Place { file: name.into(), offset: place.offset, length: place.length };
+        let raw = Raw { place, header, block, cut: true };
+        let (Some(url), Some(at)) = (raw.url(), raw.at()) else { return Ok(None) };
+        let record_id = raw.field("WARC-Record-ID").unwrap_or_default().to_owned();
+        let status = raw.status();
+        let payload = if raw.is_revisit() { Payload::Missing } else { Payload::Own };
+        let Message { headers, body, cut, truncated, digest } = Message::of(&raw, bytes_max);
+        let place = raw.place;
+        Ok(Some(Capture {
+            place,
+            record_id,
+            url,
+            at,
+            status,
+            headers,
+            body,
+            cut,
+            truncated,
+            digest,
+            payload,
+        }))
+    }
+
     /// All answers, file by file, in order. After an error it goes on behind the damage.
     pub fn all(&self) -> impl Iterator<Item = anyhow::Result<Capture>> + '_ {
         let decoded = self.raw().map(|raw| raw.and_then(|raw| self.decode(raw)));
@@ -215,16 +271,21 @@ impl Captures {
 
     /// Takes a record apart; none if its URL is none that we know to visit.
     pub fn decode(&self, raw: Raw) -> anyhow::Result<Option<Capture>> {
-        let (Ok(url), Some(at)) = (CrawlUrl::parse(raw.uri()), raw.at()) else { return Ok(None) };
+        let (Some(url), Some(at)) = (raw.url(), raw.at()) else { return Ok(None) };
         let record_id = raw.field("WARC-Record-ID").unwrap_or_default().to_owned();
-        let (place, status) = (raw.place.clone(), status(&raw.block));
+        let (place, status) = (raw.place.clone(), raw.status());
         let (source, payload) = if raw.is_revisit() {
             match self.original(&raw)? {
-                Some(earlier) => (Message::of(&earlier), Payload::Earlier(earlier.place)),
-                None => (Message { body: Vec::new(), ..Message::of(&raw) }, Payload::Missing),
+                Some(earlier) => {
+                    (Message::of(&earlier, BODY_BYTES_MAX), Payload::Earlier(earlier.place))
+                }
+                None => (
+                    Message { body: Vec::new(), ..Message::of(&raw, BODY_BYTES_MAX) },
+                    Payload::Missing,
+                ),
             }
         } else {
-            (Message::of(&raw), Payload::Own)
+            (Message::of(&raw, BODY_BYTES_MAX), Payload::Own)
         };
         let Message { headers, body, cut, truncated, digest } = source;
         Ok(Some(Capture {
@@ -255,19 +316,24 @@ impl Captures {
     }
 
     fn raw_at(&self, file: &str, offset: u64) -> anyhow::Result<Option<Raw>> {
+        let Some(mut reader) = self.open_at(file, offset)? else { return Ok(None) };
+        match next_answer(&mut reader, &Arc::from(file), true) {
+            Err(warc::Error::Truncated { .. }) => Ok(None),
+            other => other.with_context(|| format!("read {}", self.archive.join(file).display())),
+        }
+    }
+
+    /// Stands where a record begins; none if there is no such file.
+    fn open_at(&self, file: &str, offset: u64) -> anyhow::Result<Option<Reader<BufReader<File>>>> {
         let path = self.archive.join(file);
         let say = || format!("read {}", path.display());
         let mut input = match File::open(&path) {
-            Ok(file) => BufReader::with_capacity(BUFFER_BYTES, file),
+            Ok(file) => BufReader::with_capacity(PIECE_BYTES, file),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(say),
         };
         input.seek(SeekFrom::Start(offset)).with_context(say)?;
-        let mut reader = Reader::at(input, offset);
-        match next_answer(&mut reader, &Arc::from(file), true) {
-            Err(warc::Error::Truncated { .. }) => Ok(None),
-            other => other.with_context(say),
-        }
+        Ok(Some(Reader::at(input, offset)))
     }
 }
 
@@ -281,7 +347,7 @@ struct Message {
 }
 
 impl Message {
-    fn of(raw: &Raw) -> Self {
+    fn of(raw: &Raw, bytes_max: usize) -> Self {
         let (head, wire) = split(&raw.block);
         let fields = || head.iter().flat_map(HttpHead::fields);
         let values = |wanted: &'static str| {
@@ -294,14 +360,17 @@ impl Message {
         // Other crawlers archive the field and not the chunks.
         let chunked = chunked && is_chunked(wire);
         let codings = values("content-encoding").chain(values("transfer-encoding"));
-        let Unpacked { body, cut } = fetch::unpack(wire, chunked, codings, BODY_BYTES_MAX);
+        let Unpacked { body, cut } = fetch::unpack(wire, chunked, codings, bytes_max);
         let truncated = raw.field("WARC-Truncated").map(str::to_owned);
         Self {
             headers: fields().map(|(name, value)| (name.to_owned(), value.into())).collect(),
             body,
             cut: cut || raw.cut || truncated.is_some(),
             truncated,
-            digest: raw.field("WARC-Payload-Digest").map(str::to_owned),
+            digest: raw.field("WARC-Payload-Digest").map(str::to_owned).or_else(|| {
+                let stored = || Digest::of(Algorithm::Sha1, &[wire]).to_string();
+                (!raw.cut).then(stored)
+            }),
         }
     }
 }

@@ -8,6 +8,7 @@ mod config;
 mod crawl;
 mod demo;
 mod dlq;
+mod export;
 mod fetch;
 pub mod flags;
 mod frontier;
@@ -49,6 +50,8 @@ enum Command {
     Dlq(dlq::DlqArgs),
     /// Save a crawl in a new folder, also while it runs
     Backup(backup::BackupArgs),
+    /// Turn what was crawled into text, tables or one file, also while it runs
+    Export(Box<export::ExportArgs>),
     /// Serve a frontier to workers, and the queues of other crawlers by URLFrontier
     Frontier(Box<frontier::FrontierArgs>),
     /// Make visits for a frontier in another process
@@ -72,7 +75,7 @@ enum Command {
     #[command(
         hide = true,
         name = "search",
-        aliases = ["export", "forget", "traps", "rank", "reprocess", "import", "serve",
+        aliases = ["forget", "traps", "rank", "reprocess", "import", "serve",
                    "top", "node"]
     )]
     Later(LaterArgs),
@@ -93,6 +96,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Explain(args) => look::explain(&args),
         Command::Dlq(args) => dlq::run(&args),
         Command::Backup(args) => backup::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Frontier(args) => frontier::run(&args),
         Command::Worker(args) => worker::run(&args),
         Command::Fetch(args) => fetch::run(&args),

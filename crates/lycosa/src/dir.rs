@@ -80,6 +80,10 @@ impl Dir {
         self.root.join("pages")
     }
 
+    pub fn table(&self) -> PathBuf {
+        self.root.join("table")
+    }
+
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }

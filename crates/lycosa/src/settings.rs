@@ -158,12 +158,22 @@ pub enum Compression {
     Zstd,
 }
 
-/// The Parquet table of visits.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The Parquet table of captures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TableSettings {
-    /// Whether it is written. Not available in this version: `false` only.
+    /// Whether it is written, where answers are archived: one row a capture, with the columns of
+    /// Common Crawl's index, in `table/`.
     pub enabled: bool,
+    /// Rows of a file. Until there are so many they wait in a side file, for an hour at most, or until
+    /// the crawl ends.
+    pub part_rows_max: u64,
+}
+
+impl Default for TableSettings {
+    fn default() -> Self {
+        Self { enabled: true, part_rows_max: 250_000 }
+    }
 }
 
 /// The full-text index.

@@ -22,8 +22,10 @@ use ports::{
 use types::ShardId;
 use types::record::RetryPolicy;
 
+use crate::captures::Captures;
 use crate::dir::{Dir, Mark};
 use crate::settings::{Fsync, Settings, StoreSettings, sheet};
+use crate::table;
 
 /// The way to the web.
 #[derive(Clone)]
@@ -194,11 +196,27 @@ pub fn books(
             let names = archive_names(mark, settings, shard)?;
             books.archive = Some(Box::new(WarcFiles::open(&dir.archive(), names.clone())?));
             books.sinks.push(Box::new(LateCdxj::new(dir, names)));
+            if settings.table.enabled {
+                books.sinks.push(Box::new(table_sink(dir, mark, settings, ShardId(shard))?));
+            }
         }
         books.sinks.extend(outputs.sinks(ShardId(shard)));
         all.push(books);
     }
     Ok(all)
+}
+
+/// The table of captures of one shard.
+fn table_sink(
+    dir: &Dir,
+    mark: &Mark,
+    settings: &Settings,
+    shard: ShardId,
+) -> anyhow::Result<tables::TableSink> {
+    let captures = Captures::open(dir, mark).map_err(|fail| fail.error)?;
+    let place = table::place(dir, mark, shard);
+    let look = table::look(captures, shard);
+    Ok(tables::TableSink::open(place, settings.table.part_rows_max, look)?)
 }
 
 /// The books of all shards where visits are made and archived elsewhere.

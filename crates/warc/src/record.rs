@@ -177,6 +177,22 @@ impl<'a> Record<'a> {
             .block(&[fields.as_bytes()], Payload::None)
     }
 
+    /// What was made of the payload of the record with the name `of`, such as its plain text.
+    /// `content_type` is that of `content`.
+    #[must_use]
+    pub fn conversion(
+        capture: &Capture<'_>,
+        id: RecordId,
+        of: &str,
+        content_type: &'static str,
+        content: &'a [u8],
+    ) -> RecordBuilder<'a> {
+        RecordBuilder::new("conversion", content_type, id, capture.date)
+            .capture(capture)
+            .field("WARC-Refers-To", of)
+            .block(&[content], Payload::None)
+    }
+
     /// The digest that an index line carries, as cdxj-indexer has it: WARC-Payload-Digest, or
     /// else that of the body as stored. `None` for a record without payload.
     #[must_use]

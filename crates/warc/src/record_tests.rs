@@ -166,3 +166,24 @@ fn sha256_is_there_for_those_who_ask() {
         .unwrap();
     assert_eq!(chunked.index_digest(), sha1(b"0\r\n\r\n"), "what cdxj-indexer computes itself");
 }
+
+#[test]
+fn a_conversion_points_at_what_it_was_made_of() {
+    let id = RecordId::from_bits(3);
+    let of = RecordId::from_bits(2).to_string();
+    let text = "wolf spider, жужжит".as_bytes();
+    let capture = capture("http://a.test/b");
+    let record = Record::conversion(&capture, id, &of, "text/plain", text)
+        .field("WARC-Identified-Content-Language", "eng")
+        .build()
+        .unwrap();
+    let header = header(&record);
+    assert_eq!(header.get("WARC-Type"), Some("conversion"));
+    assert_eq!(header.get("WARC-Refers-To"), Some(of.as_str()));
+    assert_eq!(header.get("WARC-Target-URI"), Some("http://a.test/b"));
+    assert_eq!(header.get("Content-Type"), Some("text/plain"));
+    assert_eq!(header.get("WARC-Identified-Content-Language"), Some("eng"));
+    assert_eq!(header.get("WARC-Payload-Digest"), None);
+    let forged = Record::conversion(&capture, id, "<x>\r\nWARC-Type: response", "text/plain", text);
+    assert!(matches!(forged.build(), Err(Error::UnsafeValue { .. })));
+}

@@ -41,6 +41,8 @@ const RULES: &[Rule] = &[
     // of texts, which `page` compares.
     rule("fetch", &["types", "ports"], &["simweb"]),
     rule("local", &["types", "ports", "warc", "page"], &["simweb"]),
+    // Parquet, which nobody else needs.
+    rule("tables", &["types", "ports", "warc"], &[]),
     // What others ask of us over a socket.
     rule("wire", &[], &[]),
     rule("service", &["types", "frontier", "ports", "engine", "wire"], &[]),
@@ -56,8 +58,8 @@ const RULES: &[Rule] = &[
 ];
 
 const ALL: &[&str] = &[
-    "types", "robots", "warc", "page", "frontier", "ports", "engine", "fetch", "local", "service",
-    "simweb", "wire",
+    "types", "robots", "warc", "page", "frontier", "ports", "engine", "fetch", "local", "tables",
+    "service", "simweb", "wire",
 ];
 
 /// Crates without I/O, async, clock or hidden chance, and words in a manifest that bring them in.

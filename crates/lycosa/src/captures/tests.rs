@@ -4,8 +4,8 @@ use std::io::Write as _;
 use types::Timestamp;
 use warc::cdxj::Entry;
 use warc::{
-    Algorithm, Capture as Event, Compressor, Digest, Earlier, Level, TransferCoded, Truncated,
-    Visit, VisitIds, WarcFields,
+    Capture as Event, Compressor, Earlier, Level, TransferCoded, Truncated, Visit, VisitIds,
+    WarcFields,
 };
 
 use super::*;
@@ -51,13 +51,8 @@ impl Made {
     fn tell(&mut self, serial: u32, told: &Told<'_>) -> Earlier {
         self.visits += 1;
         let date = WarcDate::from_unix_seconds(BEGUN + i64::try_from(self.visits).unwrap());
-        let capture = Event {
-            uri: told.url,
-            date,
-            warcinfo: None,
-            ip: None,
-            protocols: &["http/1.1"],
-        };
+        let capture =
+            Event { uri: told.url, date, warcinfo: None, ip: None, protocols: &["http/1.1"] };
         let ids = VisitIds::derive(self.visits);
         let metadata = WarcFields::new();
         let visit = Visit {
@@ -124,16 +119,23 @@ fn an_answer_comes_back_as_it_was_sent_out_of_its_codings() {
     made.tell(0, &Told::new("http://a.test/zipped?x=1", head, &chunked));
     // As other crawlers do: the fields stay, the wrappings are gone.
     made.tell(1, &Told::new("http://a.test/bare", head, b"<p>bare"));
-    let cut = Told { truncated: Some(Truncated::Length), ..Told::new("http://a.test/cut", HTML, b"x") };
+    let cut =
+        Told { truncated: Some(Truncated::Length), ..Told::new("http://a.test/cut", HTML, b"x") };
     made.tell(1, &cut);
 
     let all = made.all();
     let bodies: Vec<&[u8]> = all.iter().map(|capture| capture.body.as_slice()).collect();
     assert_eq!(bodies, [&b"<p>plain"[..], b"<p>zipped", b"<p>bare", b"x"]);
-    assert_eq!(all.iter().map(|capture| capture.cut).collect::<Vec<_>>(), [false, false, false, true]);
+    assert_eq!(
+        all.iter().map(|capture| capture.cut).collect::<Vec<_>>(),
+        [false, false, false, true]
+    );
     assert_eq!(all[0].media_type().as_deref(), Some("text/html"));
     assert_eq!((all[1].status, all[1].url.as_str()), (203, "http://a.test/zipped?x=1"));
-    assert_eq!(all[1].headers[1..3], [("X-A".into(), b"1".to_vec()), ("X-A".into(), b"2".to_vec())]);
+    assert_eq!(
+        all[1].headers[1..3],
+        [("X-A".to_owned(), b"1".to_vec()), ("X-A".to_owned(), b"2".to_vec())]
+    );
     assert_eq!(all[1].at, Timestamp::from_secs(u64::try_from(BEGUN).unwrap() + 2));
     assert_eq!(all[3].truncated.as_deref(), Some("length"));
     assert_eq!(all[0].payload, Payload::Own);
@@ -154,10 +156,12 @@ fn a_revisit_is_followed_to_its_payload_wherever_that_lies() {
     let mut made = Made::new();
     let first = made.tell(0, &Told::new("http://a.test/", HTML, b"<p>page"));
     let told = "HTTP/1.1 304 Not Modified\r\nDate: x\r\n\r\n";
-    let revisit = |head| Told { earlier: Some(first), ..Told::new("http://a.test/", head, b"<p>page") };
+    let revisit =
+        |head| Told { earlier: Some(first), ..Told::new("http://a.test/", head, b"<p>page") };
     made.tell(0, &revisit(HTML));
     made.tell(1, &Told { body: b"", ..revisit(told) });
-    let gone = Earlier { digest: Digest::Sha1([7; 20]), date: WarcDate::from_unix_seconds(9), ..first };
+    let gone =
+        Earlier { digest: Digest::Sha1([7; 20]), date: WarcDate::from_unix_seconds(9), ..first };
     made.tell(1, &Told { earlier: Some(gone), ..Told::new("http://a.test/gone", told, b"") });
 
     let all = made.all();
@@ -191,7 +195,8 @@ fn what_is_being_written_is_left_for_later_and_damage_is_told() {
     }
     // The first response is damaged; the second is found all the same.
     let mut broken = whole.clone();
-    let first = usize::try_from(made.captures().raw().next().unwrap().unwrap().place.offset).unwrap();
+    let first =
+        usize::try_from(made.captures().raw().next().unwrap().unwrap().place.offset).unwrap();
     broken[first + 20] ^= 0xff;
     fs::write(&path, &broken).unwrap();
     let captures = made.captures();

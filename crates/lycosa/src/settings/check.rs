@@ -7,6 +7,8 @@ use super::{Compression, RecrawlPolicy, RenderMode, Settings, StoreEngine};
 
 /// Most shards in one process: each has a thread and an open WARC file.
 const SHARDS_MAX: u16 = 256;
+/// The largest file whose records all have a place in the table of captures, which counts in 32 bits.
+const TABLE_FILE_BYTES_MAX: u64 = 2_000_000_000;
 
 /// A value that cannot be used, and the key to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +77,14 @@ impl Settings {
         if !(1..=SHARDS_MAX).contains(&self.store.shards) {
             return bad("store.shards", format!("must be between 1 and {SHARDS_MAX}"));
         }
+        if self.table.part_rows_max == 0 {
+            return bad("table.part_rows_max", "must be at least 1".to_owned());
+        }
+        if self.table.enabled && self.archive.file_bytes_max.get() > TABLE_FILE_BYTES_MAX {
+            let why = "the table has the columns of Common Crawl, whose places end at 2 GB: choose 2GB or \
+                       less, or set table.enabled=false";
+            return bad("archive.file_bytes_max", why.to_owned());
+        }
         if self.store.checkpoint_urls == 0 {
             return bad("store.checkpoint_urls", "must be at least 1".to_owned());
         }
@@ -90,7 +100,6 @@ impl Settings {
     /// Keys whose feature is still to come take their off value only.
     fn check_built(&self) -> Result<(), BadSetting> {
         let later = [
-            (self.table.enabled, "table.enabled", "false"),
             (self.search.enabled, "search.enabled", "false"),
             (self.recrawl.policy != RecrawlPolicy::Off, "recrawl.policy", "off"),
             (self.recrawl.budget.is_some(), "recrawl.budget", "none"),
@@ -153,10 +162,21 @@ mod tests {
     #[test]
     fn what_is_not_built_takes_its_off_value_only() {
         let mut settings = Settings::default();
-        settings.table.enabled = true;
+        settings.render.mode = RenderMode::Auto;
         let bad = settings.check().unwrap_err();
-        assert_eq!(bad.key, "table.enabled");
+        assert_eq!(bad.key, "render.mode");
         assert!(bad.why.contains("not available in this version"), "{}", bad.why);
+    }
+
+    #[test]
+    fn a_file_larger_than_the_table_can_count_needs_no_table() {
+        let mut settings = Settings::default();
+        settings.archive.file_bytes_max = types::ByteSize(3_000_000_000);
+        let bad = settings.check().unwrap_err();
+        assert_eq!(bad.key, "archive.file_bytes_max");
+        assert!(bad.why.contains("table.enabled=false"), "{}", bad.why);
+        settings.table.enabled = false;
+        assert_eq!(settings.check(), Ok(()));
     }
 
     #[test]

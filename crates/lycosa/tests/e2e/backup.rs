@@ -49,6 +49,7 @@ fn check_archive(site: &Site, dir: &str) {
     assert_eq!(missing, [""; 0], "{dir}");
     assert_eq!(kept.len(), all_pages(site).len(), "{dir}");
     assert!(archive.answers.values().all(|statuses| *statuses == [200]), "{dir}: some twice");
+    crate::export::table_has_every_capture(&site.path().join(dir));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_mistake_is_a_sentence_and_exit_code_4() {
     check(&["config", "check", "none.toml"], "cannot read none.toml");
     check(&["config", "show", "-s", "politeness.dealy=1s"], "did you mean politeness.delay?");
     check(&["config", "show", "-s", "politeness.delay=5"], "500ms, 1s, 5m");
-    check(&["config", "show", "-s", "table.enabled=true"], "not available in this version");
+    check(&["config", "show", "-s", "render.mode=auto"], "not available in this version");
     run(path, &["config", "check", "good.toml"]).exits(0).prints("good.toml: ok");
 }
 

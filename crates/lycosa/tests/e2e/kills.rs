@@ -26,7 +26,7 @@ const EACH: u64 = 5;
 type Point = (&'static str, u64);
 
 /// The points of `LYCOSA_FAILPOINT`, and up to which time it comes there a life may go on.
-const POINTS: [Point; 11] = [
+const POINTS: [Point; 14] = [
     ("warc_append", 40),
     ("before_commit", 8),
     ("after_commit", 8),
@@ -37,6 +37,9 @@ const POINTS: [Point; 11] = [
     ("cdxj_append", 3),
     ("prints_commit", 8),
     ("pages_append", 8),
+    ("table_append", 8),
+    ("table_aside", 1),
+    ("table_part", 2),
     ("recovery", 2),
 ];
 /// Requests after which a life that has not come to its point is killed like any other.
@@ -267,6 +270,7 @@ fn killed_again_and_again(engine: &str) {
     judge::complete(&entries, &world, &oracle);
     archive.holds(&oracle, &world);
     judge::listed(&site.dir());
+    crate::export::table_has_every_capture(&site.dir());
     assert!(again <= most, "{again} pages were fetched again");
     assert!(chronicle.kills >= random, "{} kills at random", chronicle.kills);
     for (point, _) in points {
@@ -286,6 +290,7 @@ fn lives(site: &Site, engine: &str, points: &[Point], random: u32, each: u32) ->
     first.args(["-c", &CONCURRENCY.to_string(), "-s", "store.shards=2"]);
     first.args(["-s", "store.checkpoint_urls=40", "-s", "archive.file_bytes_max=300KB"]);
     first.args(["-s", "crawl.patience=20s", "-s", &format!("store.engine={engine}")]);
+    first.args(["-s", "table.part_rows_max=40"]);
     // Asked for again and again, so that there is always one to die at.
     first.args(["-s", "robots.ttl=20s"]);
     let end = Life::start(first, site).end(site, 30, Duration::from_secs(60));

@@ -8,6 +8,7 @@ mod config;
 mod copies;
 mod crawl;
 mod dlq;
+mod export;
 mod faults;
 mod frontier;
 mod hostile;
