@@ -38,7 +38,7 @@ fn what_is_still_to_come_says_so() {
     let folder = tempfile::tempdir().unwrap();
     for words in [
         &["search", "crawl", "words", "--flag"][..],
-        &["export", "crawl", "--format", "jsonl"],
+        &["traps", "crawl"],
         &["serve", "crawl"],
     ] {
         run(folder.path(), words).exits(4).says("not available in this version");
