@@ -1,3 +1,5 @@
+//! Does what the archive holds come back, whoever wrote it and wherever it was cut?
+
 use std::fs;
 use std::io::Write as _;
 

@@ -1,3 +1,5 @@
+//! How are files named, and which lines of an index are wanted?
+
 use super::*;
 use crate::captures::{Payload, Place};
 
