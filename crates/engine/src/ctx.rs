@@ -32,6 +32,8 @@ pub struct EngineOptions {
     pub page_limits: page::Limits,
     /// Whether the text of pages is read, not only their links.
     pub content: bool,
+    /// Whether a sink wants that text, too. It is held until its group is committed.
+    pub readings: bool,
     pub archive: bool,
     pub archive_level: u8,
     /// Tells the records of this crawl from those of any other.

@@ -76,6 +76,15 @@ pub enum Standing {
     Copy { of: CrawlUrl, exact: bool, distance: u32 },
 }
 
+/// Where a page stands among those with its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Membership {
+    /// The number of its family, which no other ever gets.
+    pub family: u64,
+    /// It is the one that the others are copies of.
+    pub original: bool,
+}
+
 /// The store, shared by all who feed it and ask it.
 ///
 /// Behind a lock, not a thread: a page costs it some tens of microseconds and the reader of the same
@@ -133,6 +142,11 @@ impl Duplicates {
     /// Whose copy a page is; none if nothing is known of its text.
     pub fn standing(&self, url: &CrawlUrl) -> PortResult<Option<Standing>> {
         self.lock().standing(url)
+    }
+
+    /// The family of a page; none if nothing is known of its text.
+    pub fn membership(&self, url: &CrawlUrl) -> PortResult<Option<Membership>> {
+        self.lock().membership(url)
     }
 
     /// What is wrong with the rows, in sentences. Reads all of them.
@@ -222,15 +236,27 @@ impl Store {
         Ok(Some(Standing::Copy { of: original.url, exact, distance }))
     }
 
+    fn membership(&self, url: &CrawlUrl) -> PortResult<Option<Membership>> {
+        let Some(Page { family, .. }) = self.page(url.id())?.filter(|page| page.url == *url) else {
+            return Ok(None);
+        };
+        let original = self.original_id(family)? == Some(url.id());
+        Ok(Some(Membership { family, original }))
+    }
+
     /// The most important member of a family: the first in the order of its keys.
-    fn original(&self, family: u64) -> PortResult<Page> {
+    fn original_id(&self, family: u64) -> PortResult<Option<UrlId>> {
         let prefix = rows::members(family);
         let mut first = None;
         self.kv.scan(MEMBERS, &prefix, after_prefix(&prefix).as_deref(), &mut |key, _| {
             first = Some(rows::read_member(key)?.1);
             Ok(ControlFlow::Break(()))
         })?;
-        let page = first.map(|id| self.page(id)).transpose()?.flatten();
+        Ok(first)
+    }
+
+    fn original(&self, family: u64) -> PortResult<Page> {
+        let page = self.original_id(family)?.map(|id| self.page(id)).transpose()?.flatten();
         page.ok_or_else(|| PortError::corrupt("find an original", "a family has no member"))
     }
 }

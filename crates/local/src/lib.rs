@@ -34,7 +34,7 @@ pub mod spool;
 pub use archive::ArchiveSettings;
 pub use cdxj::CdxjSink;
 pub use depot::FolderDepot;
-pub use duplicates::{DuplicateCounts, Duplicates, Standing};
+pub use duplicates::{DuplicateCounts, Duplicates, Membership, Standing};
 pub use engine::{Engine, EngineSettings, open_duplicates, open_foreign, open_shards};
 pub use files::WarcFiles;
 pub use foreign::Foreign;

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use ports::shard_store::VisitLine;
 use ports::{PortResult, Sink, codec, failpoint};
 use serde::{Deserialize, Serialize};
-use types::{News, PageLine, ShardId, TextFacts};
+use types::{ShardId, TextFacts};
 
 use crate::duplicates::{Duplicates, Standing};
 use crate::files::failed;
@@ -217,9 +217,7 @@ impl Writer {
     }
 
     fn push(&self, shard: ShardId, line: &VisitLine, out: &mut Vec<u8>) -> PortResult<()> {
-        let Some(page) = line.page.as_deref().filter(|page| is_page(line, page)) else {
-            return Ok(());
-        };
+        let Some(page) = line.new_page() else { return Ok(()) };
         let standing = self.duplicates.as_ref().map(|store| store.standing(&line.url));
         let (duplicate_of, duplicate) = match standing.transpose()?.flatten() {
             Some(Standing::Copy { of, exact, .. }) => {
@@ -278,15 +276,6 @@ impl Writer {
         self.unnoted = 0;
         Ok(())
     }
-}
-
-/// Whether the line tells of a page that was not known so before: a document, and not an image.
-fn is_page(line: &VisitLine, page: &PageLine) -> bool {
-    let mime = line.content_type.as_deref().unwrap_or_default();
-    let is_html = mime.starts_with("text/html") || mime.starts_with("application/xhtml+xml");
-    page.news == News::Other
-        && (200..300).contains(&line.status)
-        && (page.text.is_some() || is_html)
 }
 
 /// Writes the pages of one shard.

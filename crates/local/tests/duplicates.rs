@@ -45,6 +45,7 @@ fn page(text: &str) -> PageLine {
         noarchive: false,
         text: Some(TextFacts { digest, simhash: simhash.0, words, language: None }),
         sketch: Some(sketch.to_bytes().into()),
+        reading: None,
     }
 }
 
@@ -139,6 +140,12 @@ fn check<K: Kv + 'static>(kv: &impl Fn() -> PortResult<K>) {
     assert_eq!(copy_of(&store, "short/again"), ("short".into(), true));
     assert_eq!(standing(&store, "empty"), None, "without a word it is like no other");
     assert_eq!(standing(&store, "unknown"), None);
+    let membership = |path: &str| store.membership(&url(path)).expect("reads").expect("known");
+    let (one_at, copy_at) = (membership("one"), membership("one/again"));
+    assert_eq!((one_at.original, copy_at.original), (true, false));
+    assert_eq!(one_at.family, copy_at.family);
+    assert_ne!(one_at.family, membership("two").family);
+    assert_eq!(store.membership(&url("empty")).expect("reads"), None);
     importance(&store, &mut log, &one);
     again(&store, &mut log, &one);
     assert_eq!(store.audit().expect("reads"), [""; 0]);

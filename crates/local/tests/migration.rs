@@ -51,7 +51,7 @@ mod fixture {
         // Format 1 knew nothing of held pages nor of texts, and neither does the list.
         let shown = |record: &Record| {
             let text = format!("{record:?}").replace(", held: None }", " }");
-            text.replace(", text: None, sketch: None", "")
+            text.replace(", text: None, sketch: None, reading: None", "")
         };
         let mut lines: Vec<_> = records(store).iter().map(shown).collect();
         for waiting in store.hosts(None, usize::MAX).expect("reads") {

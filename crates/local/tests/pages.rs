@@ -64,6 +64,7 @@ fn line(shard: u16, seq: u64) -> VisitLine {
             noarchive: false,
             text: Some(text),
             sketch: None,
+            reading: None,
         })),
     }
 }

@@ -66,7 +66,7 @@ use url::{Host, Url};
 
 pub use charset::{Charset, CharsetSource};
 pub use content::{Content, LinkPlace, Metadata, PageType};
-pub use date::Moment;
+pub use date::{Moment, parse as parse_date};
 pub use document::Document;
 pub use kind::{ContentKind, SNIFF_BYTES, sniff};
 pub use links::{Link, LinkKind};

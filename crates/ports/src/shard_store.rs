@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
 pub use types::task::{QueueKey, SiteState, Task};
 use types::{
-    CrawlUrl, HostKey, HostRule, HostState, Origin, PageLine, Record, Refusal, ShardId, Site,
-    State, Timestamp, UrlId, VisitId, WarcRef,
+    CrawlUrl, HostKey, HostRule, HostState, News, Origin, PageLine, Record, Refusal, ShardId,
+    Site, State, Timestamp, UrlId, VisitId, WarcRef,
 };
 
 use crate::archive::ArchiveEnd;
@@ -420,6 +420,19 @@ pub struct VisitLine {
     /// earlier version, which does not know it.
     #[serde(skip)]
     pub page: Option<Box<PageLine>>,
+}
+
+impl VisitLine {
+    /// What was told of a page that was not known so before: a document, and not an image.
+    pub fn new_page(&self) -> Option<&PageLine> {
+        let mime = self.content_type.as_deref().unwrap_or_default();
+        let is_html = mime.starts_with("text/html") || mime.starts_with("application/xhtml+xml");
+        self.page.as_deref().filter(|page| {
+            page.news == News::Other
+                && (200..300).contains(&self.status)
+                && (page.text.is_some() || is_html)
+        })
+    }
 }
 
 /// Gives a record that is to take the place of this one, of the same URL; or nothing.

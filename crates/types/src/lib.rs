@@ -26,6 +26,6 @@ pub use outcome::{Answer, Blame, Failure, Fault, Outcome, Refusal, Retry};
 pub use record::{Discovery, Held, LastVisit, Record, State, Validators, VisitId, WarcRef};
 pub use size::{ByteRate, ByteSize};
 pub use task::{QueueKey, SiteState, Task};
-pub use text::{News, PageLine, TextFacts};
+pub use text::{News, PageLine, Published, Reading, TextFacts};
 pub use time::{HumanDuration, Timestamp};
 pub use url::{Base, CrawlUrl, UrlError, UrlId, UrlRef};

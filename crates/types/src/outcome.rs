@@ -5,12 +5,13 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::Validators;
-use crate::text::TextFacts;
+use crate::text::{Reading, TextFacts};
 use crate::url::CrawlUrl;
 
 /// What one visit came to.
@@ -81,6 +82,9 @@ pub struct Answer {
     /// For the sinks: no row has it.
     #[serde(skip)]
     pub sketch: Option<Box<[u8]>>,
+    /// What the page says, if a sink wants it. No row and no log has it.
+    #[serde(skip)]
+    pub reading: Option<Arc<Reading>>,
 }
 
 impl Answer {
@@ -92,7 +96,7 @@ impl Answer {
 
     /// What a row keeps of it.
     pub(crate) fn kept(&self) -> Self {
-        Self { sketch: None, ..self.clone() }
+        Self { sketch: None, reading: None, ..self.clone() }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Facts of the main text, small enough for the crawl db's row, and the line by which the sinks hear
 //! of a page. How they are taken is the reader's matter (`page`), how texts are compared too.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Answer, Outcome, Truncated};
@@ -33,6 +35,27 @@ impl TextFacts {
     }
 }
 
+/// What a page says, as far as an index of its words wants it. It lives in memory only, from the visit
+/// to the sinks; whoever comes later reads the archive again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// A line each.
+    pub headings: Box<str>,
+    /// The main text, up to a bound that its reader has.
+    pub text: Box<str>,
+    /// When it says that it was published.
+    pub published: Option<Published>,
+}
+
+/// A date as a page gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    /// ISO 8601, as exact as the page was.
+    pub text: Box<str>,
+    /// Seconds since 1970; some texts are older.
+    pub seconds: i64,
+}
+
 /// What a visit has told of its page, for the log of visits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageLine {
@@ -48,6 +71,9 @@ pub struct PageLine {
     pub text: Option<TextFacts>,
     /// See [`Answer::sketch`].
     pub sketch: Option<Box<[u8]>>,
+    /// As the visit has read it, while it is in memory; the log does not have it.
+    #[serde(skip)]
+    pub reading: Option<Arc<Reading>>,
 }
 
 /// What an answer says of the page that was known before it.
@@ -81,6 +107,7 @@ impl PageLine {
             noarchive: answer.noarchive,
             text: answer.text.as_deref().cloned(),
             sketch: answer.sketch.clone(),
+            reading: answer.reading.clone(),
         }
     }
 }

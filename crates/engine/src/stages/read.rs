@@ -5,12 +5,15 @@
 
 use std::cell::RefCell;
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 
-use page::Document;
 use page::fingerprint::Prints;
+use page::{Content, Document};
 use ports::{Blob, Draft, Exchange, Response, Rest, Stored, Unwritten};
 use types::outcome::Truncated;
-use types::{Answer, CrawlUrl, Discovery, Outcome, Record, TextFacts, Timestamp, VisitId};
+use types::{
+    Answer, CrawlUrl, Discovery, Outcome, Published, Reading, Record, TextFacts, Timestamp, VisitId,
+};
 use warc::{
     Algorithm, Capture, Compressor, Digest, Earlier, Level, RecordId, TransferCoded, VisitIds,
     WarcDate, WarcFields,
@@ -149,6 +152,9 @@ fn document(ctx: &Ctx, url: &CrawlUrl, response: &Response, answer: &mut Answer)
     let best = content.as_ref().and_then(|content| content.metadata.title.as_deref());
     answer.title = best.or(document.title.as_deref()).map(Into::into);
     if let Some(content) = content {
+        if ctx.options.readings && !document.robots.noindex {
+            answer.reading = Some(Arc::new(reading(&content)));
+        }
         let Prints { digest, simhash, sketch } = Prints::of(&content.text);
         let language = content.language.map(Into::into);
         let words = content.word_count;
@@ -156,6 +162,28 @@ fn document(ctx: &Ctx, url: &CrawlUrl, response: &Response, answer: &mut Answer)
         answer.sketch = Some(sketch.to_bytes().into());
     }
     document
+}
+
+/// The longest books have some megabytes; who searches for a page remembers something of its first part.
+const READING_BYTES_MAX: usize = 256 << 10;
+/// Of all headings together.
+const HEADINGS_BYTES_MAX: usize = 16 << 10;
+
+/// What an index of words wants of a page.
+pub fn reading(content: &Content) -> Reading {
+    let mut headings = String::new();
+    for heading in &content.outline.headings {
+        if headings.len() + heading.text.len() >= HEADINGS_BYTES_MAX {
+            break;
+        }
+        headings.push_str(&heading.text);
+        headings.push('\n');
+    }
+    let text = &content.text[..content.text.floor_char_boundary(READING_BYTES_MAX)];
+    let published = content.metadata.published.as_deref().and_then(page::parse_date);
+    let published =
+        published.map(|date| Published { text: date.text.into(), seconds: date.seconds });
+    Reading { headings: headings.into(), text: text.into(), published }
 }
 
 fn describe(metadata: &mut WarcFields, visited: &Visited, exchange: &Exchange) {

@@ -152,6 +152,12 @@ pub fn keep(books: &mut Books, mut group: Group, settings: &RobotsSettings) -> P
     for sink in &mut books.sinks {
         sink.feed(&kept.committed.lines)?;
     }
+    // Whoever wanted to hear what the pages say has heard it.
+    for line in &mut kept.committed.lines {
+        if let Some(page) = &mut line.page {
+            page.reading = None;
+        }
+    }
     kept.took = begun.elapsed();
     Ok(kept)
 }

@@ -73,6 +73,7 @@ impl Machine {
             max_time: None,
             archive: true,
             content: true,
+            readings: false,
             file_bytes_max: 1 << 30,
             latency: Duration::ZERO,
             commit_wait: Duration::from_millis(200),

@@ -106,6 +106,7 @@ fn page_line() -> PageLine {
         noarchive: false,
         text: Some(text_facts()),
         sketch: Some(vec![5; 132].into()),
+        reading: None,
     }
 }
 

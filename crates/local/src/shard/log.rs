@@ -65,6 +65,7 @@ mod tests {
             noarchive: false,
             text: Some(text),
             sketch: Some(vec![5; 132].into()),
+            reading: None,
         }
     }
 

@@ -336,5 +336,6 @@ fn page_line() -> PageLine {
         noarchive: false,
         text: Some(text),
         sketch: Some(vec![1; 132].into()),
+        reading: None,
     }
 }

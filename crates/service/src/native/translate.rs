@@ -340,6 +340,8 @@ fn answer_understood(told: api::Answer) -> Result<Answer, String> {
         noarchive: told.noarchive,
         text,
         sketch,
+        // What a page says stays with the worker that has archived it.
+        reading: None,
     })
 }
 
