@@ -43,6 +43,7 @@ const RULES: &[Rule] = &[
     rule("local", &["types", "ports", "warc", "page"], &["simweb"]),
     // Parquet, which nobody else needs.
     rule("tables", &["types", "ports", "warc"], &[]),
+    rule("search", &["types", "ports"], &[]),
     // What others ask of us over a socket.
     rule("wire", &[], &[]),
     rule("service", &["types", "frontier", "ports", "engine", "wire"], &[]),
@@ -59,7 +60,7 @@ const RULES: &[Rule] = &[
 
 const ALL: &[&str] = &[
     "types", "robots", "warc", "page", "frontier", "ports", "engine", "fetch", "local", "tables",
-    "service", "simweb", "wire",
+    "search", "service", "simweb", "wire",
 ];
 
 /// Crates without I/O, async, clock or hidden chance, and words in a manifest that bring them in.
