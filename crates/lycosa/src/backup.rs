@@ -5,10 +5,10 @@
 //! cuts off what came later, and visits again what was under way.
 //!
 //! The order is what makes it one moment. First comes what is made of the logs of all shards, the
-//! prints of texts, the list of pages and the table of captures: what they lack is still in the logs.
-//! Then every shard begins its copy, while no letter between shards is forgotten by its sender; what is
-//! copied after that may only have more. A folder gets its final name when everything is in it and on
-//! the disk.
+//! prints of texts, the list of pages, the table of captures and the full-text index: what they lack is
+//! still in the logs. Then every shard begins its copy, while no letter between shards is forgotten by
+//! its sender; what is copied after that may only have more. A folder gets its final name when
+//! everything is in it and on the disk.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
@@ -73,6 +73,7 @@ impl Backup {
             pages_bytes: outputs.pages.as_ref().map(local::Pages::bytes),
             // Small files and finished ones: it takes no longer than to begin the others.
             table: self.table(),
+            search: search::Snapshot::take(&self.from.search()),
         }
     }
 
@@ -118,6 +119,9 @@ impl Backup {
             (prints?)().context("copy the prints")?;
         }
         saved.copied_bytes += outputs.table.context("copy the table")?.copied_bytes;
+        if let Some(search) = outputs.search? {
+            saved.copied_bytes += search.save(&to.search())?;
+        }
         saved.take_pages(&self.from.pages(), &to.pages(), outputs.pages_bytes)?;
         saved.take_folder(&self.from.archive(), &to.archive(), Some(&complete))?;
         saved.take_folder(&self.from.indexes(), &to.indexes(), None)?;
@@ -140,6 +144,7 @@ pub struct OutputsCopy {
     /// So much of the list of pages.
     pages_bytes: Option<u64>,
     table: anyhow::Result<Saved>,
+    search: PortResult<Option<search::Snapshot>>,
 }
 
 impl Drop for Backup {

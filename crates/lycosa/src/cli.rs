@@ -13,6 +13,7 @@ mod fetch;
 pub mod flags;
 mod frontier;
 mod look;
+mod search;
 mod tool;
 mod warc;
 mod worker;
@@ -46,6 +47,8 @@ enum Command {
     Status(look::StatusArgs),
     /// Tell what has become of a URL, and why
     Explain(look::ExplainArgs),
+    /// Find pages of a crawl by their words, running or not
+    Search(search::SearchArgs),
     /// List, retry or drop the URLs that failed too often
     Dlq(dlq::DlqArgs),
     /// Save a crawl in a new folder, also while it runs
@@ -74,9 +77,8 @@ enum Command {
     Tool(tool::ToolCommand),
     #[command(
         hide = true,
-        name = "search",
-        aliases = ["forget", "traps", "rank", "reprocess", "import", "serve",
-                   "top", "node"]
+        name = "forget",
+        aliases = ["traps", "rank", "reprocess", "import", "serve", "top", "node"]
     )]
     Later(LaterArgs),
 }
@@ -94,6 +96,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Recrawl(args) => crawl::recrawl(&args),
         Command::Status(args) => look::status(&args),
         Command::Explain(args) => look::explain(&args),
+        Command::Search(args) => search::run(&args),
         Command::Dlq(args) => dlq::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Export(args) => export::run(&args),

@@ -107,6 +107,7 @@ pub async fn crawl(plan: &Plan, seeds: Vec<CrawlUrl>, stderr: &Stderr) -> Result
     }
     let progress = progress::Progress::new(plan.output, stderr);
     let outputs = Outputs::open(&plan.dir, &held.mark, settings)
+        .and_then(|outputs| outputs.with_search(&plan.dir, &held.mark, settings))
         .with_context(|| format!("open {}", plan.dir.root().display()))?;
     let (mut opened, clock) = open(plan, &seeds, (&held, &outputs), &progress)?;
     drop(seeds);

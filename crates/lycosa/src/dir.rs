@@ -5,6 +5,7 @@
 //! ├── lycosa.toml              the settings in force
 //! ├── archive/*.warc.gz        everything that was answered
 //! ├── indexes/*.cdxj           where in the archive
+//! ├── search/                  the full-text index
 //! ├── state/                   crawl.json (what made it), lock, control.sock, shard-NN/, spool/
 //! ├── logs/*.jsonl  reports/skipped.jsonl  report.json
 //! ```
@@ -82,6 +83,11 @@ impl Dir {
 
     pub fn table(&self) -> PathBuf {
         self.root.join("table")
+    }
+
+    /// The full-text index.
+    pub fn search(&self) -> PathBuf {
+        self.root.join("search")
     }
 
     pub fn logs(&self) -> PathBuf {

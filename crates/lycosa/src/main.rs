@@ -12,6 +12,7 @@ mod dlq;
 mod exit;
 mod explain;
 mod export;
+mod recall;
 mod seeds;
 mod settings;
 mod status;

@@ -177,11 +177,20 @@ impl Default for TableSettings {
 }
 
 /// The full-text index.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SearchSettings {
-    /// Whether it is written. Not available in this version: `false` only.
+    /// Whether it is written, for `lycosa search`. Needs `read.content`. Where workers make the visits of
+    /// a frontier there is none: the pages are with them.
     pub enabled: bool,
+    /// Memory for pages that are not in a file of the index yet; at least `16MiB`.
+    pub memory_max: ByteSize,
+}
+
+impl Default for SearchSettings {
+    fn default() -> Self {
+        Self { enabled: true, memory_max: ByteSize(64 << 20) }
+    }
 }
 
 /// `pages/pages.jsonl`.

@@ -19,11 +19,13 @@ use ports::{
     ArchiveEnd, Claims, Clock, Depot, ForeignStore, MemorySpool, PortError, PortErrorKind,
     PortResult, Resolver, ShardStore, Sink, Spool,
 };
-use types::ShardId;
+use search::SearchIndex;
 use types::record::RetryPolicy;
+use types::{CrawlUrl, ShardId};
 
 use crate::captures::Captures;
 use crate::dir::{Dir, Mark};
+use crate::recall;
 use crate::settings::{Fsync, Settings, StoreSettings, sheet};
 use crate::table;
 
@@ -134,6 +136,7 @@ pub fn spool(folder: &Path) -> PortResult<Arc<dyn Spool>> {
 pub struct Outputs {
     pub duplicates: Option<Duplicates>,
     pub pages: Option<Pages>,
+    pub search: Option<SearchIndex>,
 }
 
 impl Outputs {
@@ -151,6 +154,26 @@ impl Outputs {
         Ok(outputs)
     }
 
+    /// With the full-text index, where visits are made and archived here.
+    pub fn with_search(mut self, dir: &Dir, mark: &Mark, settings: &Settings) -> PortResult<Self> {
+        if wants_readings(settings) {
+            let judge = self.duplicates.clone().map(|duplicates| -> search::Judge {
+                Box::new(move |url: &CrawlUrl| {
+                    let found = duplicates.membership(url)?;
+                    Ok(found.map(|found| search::Family {
+                        number: found.family,
+                        original: found.original,
+                    }))
+                })
+            });
+            let recall = recall::from_archive(dir, mark, settings);
+            let helpers = search::Helpers { judge, recall };
+            let memory = settings.search.memory_max.0;
+            self.search = Some(SearchIndex::open(&dir.search(), memory, helpers)?);
+        }
+        Ok(self)
+    }
+
     /// Those of a crawl at rest, to look at.
     pub fn at_rest(dir: &Dir, mark: &Mark) -> PortResult<Self> {
         let is_there = local::engine::prints_folder(&dir.state()).exists();
@@ -158,10 +181,10 @@ impl Outputs {
             let limits = prints_limits(&Settings::default());
             local::open_duplicates(&dir.state(), engine_of(mark)?, limits)
         };
-        Ok(Self { duplicates: is_there.then(open).transpose()?, pages: None })
+        Ok(Self { duplicates: is_there.then(open).transpose()?, ..Self::default() })
     }
 
-    /// What hears of a shard's visits. Pages are written after whose copies they are is known.
+    /// What hears of a shard's visits. Pages are written and indexed after whose copies they are is known.
     fn sinks(&self, shard: ShardId) -> Vec<Box<dyn Sink>> {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         if let Some(duplicates) = &self.duplicates {
@@ -170,8 +193,16 @@ impl Outputs {
         if let Some(pages) = &self.pages {
             sinks.push(Box::new(pages.sink(shard)));
         }
+        if let Some(search) = &self.search {
+            sinks.push(Box::new(search.sink(shard)));
+        }
         sinks
     }
+}
+
+/// Whether the text of pages is wanted beyond their visit.
+const fn wants_readings(settings: &Settings) -> bool {
+    settings.search.enabled && settings.read.content
 }
 
 /// Most of what is written are new rows of small families.
@@ -384,7 +415,16 @@ pub fn engine_options(settings: &Settings, mark: &Mark) -> EngineOptions {
 /// Of a worker: its links go to one heap, and the frontier sorts them.
 pub fn outpost_options(settings: &Settings, membership: &Membership) -> EngineOptions {
     let product = membership.product.clone();
-    EngineOptions { product, ..options(settings, 1, membership.crawl_id) }
+    // Nobody asks a worker what its pages say.
+    EngineOptions { product, readings: false, ..options(settings, 1, membership.crawl_id) }
+}
+
+/// How much is read of a page.
+pub fn page_limits(settings: &Settings) -> page::Limits {
+    page::Limits {
+        body_bytes_max: settings.fetch.html_bytes_max.as_len(),
+        ..page::Limits::default()
+    }
 }
 
 fn options(settings: &Settings, shards: u16, crawl_id: u128) -> EngineOptions {
@@ -396,11 +436,9 @@ fn options(settings: &Settings, shards: u16, crawl_id: u128) -> EngineOptions {
         retry: retry(settings),
         redirects_max: settings.fetch.redirects_max,
         not_modified_max: settings.fetch.not_modified_max,
-        page_limits: page::Limits {
-            body_bytes_max: settings.fetch.html_bytes_max.as_len(),
-            ..page::Limits::default()
-        },
+        page_limits: page_limits(settings),
         content: settings.read.content,
+        readings: wants_readings(settings),
         archive: settings.archive.enabled,
         archive_level: settings.archive.level,
         crawl_id,

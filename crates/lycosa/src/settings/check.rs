@@ -88,6 +88,11 @@ impl Settings {
         if self.store.checkpoint_urls == 0 {
             return bad("store.checkpoint_urls", "must be at least 1".to_owned());
         }
+        let memory = search::MEMORY_BYTES_MIN..search::MEMORY_BYTES_MAX;
+        if !memory.contains(&self.search.memory_max.0) {
+            let why = "must be at least 16MiB, and less than 4GiB".to_owned();
+            return bad("search.memory_max", why);
+        }
         let token = self.api.token.as_deref();
         if let Some(why) =
             self.api.listen.0.and_then(|address| service::door::closed(address, token))
@@ -100,7 +105,6 @@ impl Settings {
     /// Keys whose feature is still to come take their off value only.
     fn check_built(&self) -> Result<(), BadSetting> {
         let later = [
-            (self.search.enabled, "search.enabled", "false"),
             (self.recrawl.policy != RecrawlPolicy::Off, "recrawl.policy", "off"),
             (self.recrawl.budget.is_some(), "recrawl.budget", "none"),
             (self.render.mode != RenderMode::Never, "render.mode", "never"),

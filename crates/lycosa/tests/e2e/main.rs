@@ -19,6 +19,7 @@ mod neighbours;
 mod protocols;
 mod proxies;
 mod rest;
+mod search;
 mod sheets;
 mod tool;
 mod tool_prints;
