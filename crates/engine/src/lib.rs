@@ -107,6 +107,20 @@ pub fn open(mut books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortRe
     })
 }
 
+/// Lets a crawl at rest settle its past, as [`open`] does, and leaves it so that nothing is under way: every
+/// sink has heard of every visit and is closed, and the logs are empty.
+pub fn settle(books: Vec<Books>, now: Timestamp, retry: RetryPolicy) -> PortResult<Vec<Books>> {
+    let mut opened = open(books, now, retry)?;
+    for books in &mut opened.books {
+        for sink in &mut books.sinks {
+            sink.close()?;
+        }
+        books.store.trim_visits(u64::MAX)?;
+        books.store.close()?;
+    }
+    Ok(opened.books)
+}
+
 /// Goes over the seeds of a shard, a few thousand at a time.
 pub fn each_seed(store: &mut dyn ShardStore, mut each: impl FnMut(&CrawlUrl)) -> PortResult<()> {
     let mut from = 0;

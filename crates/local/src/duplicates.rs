@@ -41,6 +41,9 @@ const FORMAT: u32 = 1;
 /// Lines that make one batch: what they read and change is in memory meanwhile, some kilobytes each.
 const BATCH_LINES: usize = 256;
 
+/// Pages looked at between two batches of an erasure.
+const ERASE_PAGES: usize = 8_192;
+
 /// Lines after which everything is synced. The log keeps as many for us.
 const UNSYNCED_LINES_MAX: u64 = 4_096;
 
@@ -161,6 +164,13 @@ impl Duplicates {
         Ok(urls)
     }
 
+    /// Forgets pages for good; the families that they were in go on without them. A print of a family stays
+    /// as long as it has a member, whoever it was taken of: its members have that text, or nearly. A death
+    /// on the way leaves a part done, and the same call does the rest. `keep` false only counts.
+    pub fn erase(&self, takes: &dyn Fn(&CrawlUrl) -> bool, keep: bool) -> PortResult<u64> {
+        self.lock().erase(takes, keep)
+    }
+
     /// Begins a copy in `folder`, which is not there yet, of what is committed now.
     pub fn copy(&self, folder: &Path) -> PortResult<CopyJob> {
         self.lock().kv.copy(folder, &[])
@@ -215,6 +225,52 @@ impl Store {
             self.unsynced_lines = 0;
         }
         self.synced.clone_from(&self.taken);
+        Ok(())
+    }
+
+    fn erase(&mut self, takes: &dyn Fn(&CrawlUrl) -> bool, keep: bool) -> PortResult<u64> {
+        let mut from = rows::ALL_PAGES.0.to_vec();
+        let mut erased = 0;
+        loop {
+            let (mut gone, mut looked, mut next) = (Vec::new(), 0, None);
+            self.kv.scan(PAGES, &from, Some(rows::ALL_PAGES.1), &mut |key, value| {
+                if looked == ERASE_PAGES || gone.len() == BATCH_LINES {
+                    next = Some(key.to_vec());
+                    return Ok(ControlFlow::Break(()));
+                }
+                looked += 1;
+                let page = rows::read_page(value)?;
+                if takes(&page.url) {
+                    gone.push(page);
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if keep && !gone.is_empty() {
+                self.drop_pages(&gone)?;
+            }
+            erased += gone.len() as u64;
+            match next {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        if keep {
+            self.kv.sync()?;
+            self.kv.purge()?;
+        }
+        Ok(erased)
+    }
+
+    /// In one batch.
+    fn drop_pages(&mut self, gone: &[Page]) -> PortResult<()> {
+        let mut staged = Staged::new(&*self.kv, self.counts, self.next);
+        for page in gone {
+            staged.forget(page.url.id(), page)?;
+        }
+        let (mut batch, counts, next) = staged.finish();
+        batch.put_value(META, rows::COUNTS, &(FORMAT, counts, next));
+        self.kv.commit(&batch, Durability::Os)?;
+        self.counts = counts;
         Ok(())
     }
 

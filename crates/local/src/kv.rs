@@ -50,6 +50,12 @@ pub trait Kv: Send {
     /// Everything committed so far survives a power loss after this.
     fn sync(&mut self) -> PortResult<()>;
 
+    /// What was deleted must not be in a [`Self::copy`] any more. An engine that copies row by row need
+    /// not do anything; one that links its files has to write them anew first.
+    fn purge(&mut self) -> PortResult<()> {
+        Ok(())
+    }
+
     /// Bytes on disk, as far as the engine can say cheaply.
     fn disk_bytes(&self) -> PortResult<u64>;
 

@@ -14,6 +14,7 @@ pub mod claims;
 pub mod depot;
 pub mod duplicates;
 pub mod engine;
+pub mod erase;
 pub mod files;
 #[cfg(feature = "fjall")]
 pub mod fjall;

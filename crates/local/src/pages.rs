@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use types::{ShardId, TextFacts};
 
 use crate::duplicates::{Duplicates, Standing};
+use crate::erase::Fate;
 use crate::files::failed;
 use crate::side;
 
@@ -159,6 +160,31 @@ impl Pages {
     fn lock(&self) -> MutexGuard<'_, Writer> {
         self.0.lock().expect("no panic while locked")
     }
+}
+
+/// Takes pages out of the list of a crawl at rest, whose logs are empty: how far they were taken stays known
+/// by the note. `keep` false only counts.
+pub fn erase(
+    folder: &Path,
+    state: &Path,
+    judge: &mut dyn FnMut(&[u8]) -> Fate,
+    keep: bool,
+) -> PortResult<u64> {
+    let path = folder.join(FILE);
+    if !keep || !path.exists() {
+        return crate::erase::lines(&path, judge, false);
+    }
+    let length = || fs::metadata(&path).map(|data| data.len());
+    let say = |error: io::Error| failed("read", &path, &error);
+    let before = length().map_err(say)?;
+    let note = read_note(state)?.filter(|note| note.bytes <= before).unwrap_or_default();
+    let Note { taken, .. } = survey(&path, note)?;
+    // It names a byte of a file that is about to be another.
+    side::remove(state, NOTE)?;
+    let changed = crate::erase::lines(&path, judge, true)?;
+    let note = codec::encode(&Note { bytes: length().map_err(say)?, taken });
+    side::save(state, NOTE, &mut |out| out.write_all(&note))?;
+    Ok(changed)
 }
 
 fn read_note(state: &Path) -> PortResult<Option<Note>> {

@@ -11,10 +11,10 @@ use ports::shard_store::CopyJob;
 use ports::{PortError, PortErrorKind, PortResult};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
-    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB,
-    DBCompactionStyle, DBCompressionType, Error, ErrorKind, LogLevel, Options, ReadOptions,
-    SliceTransform, UniversalCompactOptions, UniversalCompactionStopStyle, WriteBatch,
-    WriteBufferManager, WriteOptions,
+    BlockBasedIndexType, BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily,
+    ColumnFamilyDescriptor, CompactOptions, DB, DBCompactionStyle, DBCompressionType, Error,
+    ErrorKind, LogLevel, Options, ReadOptions, SliceTransform, UniversalCompactOptions,
+    UniversalCompactionStopStyle, WriteBatch, WriteBufferManager, WriteOptions,
 };
 
 use crate::engine::{self, Engine, EngineSettings};
@@ -290,6 +290,18 @@ impl Kv for RocksKv {
 
     fn sync(&mut self) -> PortResult<()> {
         self.db.flush_wal(true).map_err(|error| self.failed("sync the state", &error))
+    }
+
+    fn purge(&mut self) -> PortResult<()> {
+        let mut options = CompactOptions::default();
+        // The last files are left alone otherwise, and a deleted row may lie in them.
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+        for family in Family::ALL {
+            let rows = self.family(family);
+            self.db.flush_cf(rows).map_err(|error| self.failed("write the state", &error))?;
+            self.db.compact_range_cf_opt(rows, None::<&[u8]>, None::<&[u8]>, &options);
+        }
+        Ok(())
     }
 
     fn disk_bytes(&self) -> PortResult<u64> {

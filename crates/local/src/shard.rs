@@ -12,6 +12,7 @@
 
 mod audit;
 mod commit;
+mod erase;
 mod filter;
 mod group;
 mod heads;
@@ -39,10 +40,11 @@ use std::path::Path;
 use foldhash::fast::FixedState;
 use lru::LruCache;
 use ports::shard_store::{
-    CommitBatch, Committed, Counts, Grant, HostRow, Judge, Letter, Recovery, RefillWant, Refilled,
-    Revised, ScanCursor, SeenFacts, StoreCopy, Tally, VisitLine, WaitingHost, Woken,
+    CommitBatch, Committed, Counts, Erased, Erasure, Forgotten, Grant, HostRow, Judge, Letter,
+    Recovery, RefillWant, Refilled, Revised, ScanCursor, SeenFacts, StoreCopy, Tally, VisitLine,
+    WaitingHost, Woken,
 };
-use ports::{PortResult, RobotsEntry, ShardStore, codec, failpoint};
+use ports::{ArchiveEnd, PortResult, RobotsEntry, ShardStore, codec, failpoint};
 use types::record::RetryPolicy;
 use types::{CrawlUrl, HostKey, Origin, Record, ShardId, Timestamp};
 
@@ -309,6 +311,14 @@ impl<K: Kv> ShardStore for Shard<K> {
         self.revise_records(cursor, limit, judge)
     }
 
+    fn erase(&mut self, erasure: &Erasure<'_>) -> PortResult<Erased> {
+        self.erase_all(erasure)
+    }
+
+    fn forgotten(&mut self, url: &CrawlUrl) -> PortResult<Option<Forgotten>> {
+        if self.meta.forgets { self.forgotten_of(url) } else { Ok(None) }
+    }
+
     fn copy(&mut self, folder: &Path) -> PortResult<StoreCopy> {
         let job = self.kv.copy(folder, &[PRINTS_FILE])?;
         Ok(StoreCopy { job, archive_end: self.meta.archive_end })
@@ -322,6 +332,10 @@ impl<K: Kv> ShardStore for Shard<K> {
         let mut batch = Batch::default();
         meta::put_note(&mut batch, name, value);
         self.kv.commit(&batch, Durability::Os)
+    }
+
+    fn archive_end(&self) -> Option<ArchiveEnd> {
+        self.meta.archive_end
     }
 
     fn tally(&self) -> &Tally {

@@ -7,11 +7,11 @@ use lycosa_local::kv::{Batch, Durability, Family};
 use lycosa_local::shard::{PRINTS_FILE, keys};
 use lycosa_local::{Disk, Kv as _, MemoryKv, Shard, ShardSettings};
 use ports::shard_store::{
-    Arrival, CommitBatch, Committed, Found, FoundSet, RefillWant, UrlChange, VisitCommit,
+    Arrival, CommitBatch, Committed, Erasure, Found, FoundSet, RefillWant, UrlChange, VisitCommit,
 };
 use ports::{PortErrorKind, PortResult, ShardStore as _};
 use types::record::RetryPolicy;
-use types::{HostKey, HostState, ShardId, State, Timestamp, UrlId, VisitId};
+use types::{CrawlUrl, HostKey, HostState, ShardId, State, Timestamp, UrlId, VisitId};
 
 const POLICY: RetryPolicy =
     RetryPolicy { attempts_max: 3, delay: Duration::from_secs(10), lost_max: 3, host_max: 0 };
@@ -257,5 +257,70 @@ fn shards_on_disk_open_together_and_are_locked() {
     assert_eq!(kind(open(Engine::Rocksdb)), PortErrorKind::Version);
     for (n, store) in open(Engine::Fjall).expect("opens").iter_mut().enumerate() {
         assert_eq!(store.note("who").expect("reads"), Some(vec![n as u8]));
+    }
+}
+
+#[test]
+fn what_is_forgotten_is_gone_and_is_not_accepted_again() {
+    let disk = Disk::new();
+    let mut store = open(&disk);
+    let seeds = ["http://0.test/0", "http://3.test/8", "http://1.test/1", "http://3.test/13"];
+    let mut links = FoundSet::default();
+    for url in seeds {
+        let id = UrlId::of(url);
+        links.push(Found { url, id, depth: 0, hops: 0, band: 0, seed: true });
+    }
+    let arrivals = vec![Arrival { links, ..Arrival::default() }];
+    store.commit(CommitBatch { arrivals, ..CommitBatch::default() }).expect("commits");
+    offer(&mut store, 0..200);
+    let host = HostKey::new("3.test");
+    let one = CrawlUrl::parse("http://0.test/5").expect("a URL");
+    let never = CrawlUrl::parse("http://0.test/never").expect("a URL");
+    let erase = |store: &mut Shard<MemoryKv>, named_url| {
+        let erasure = Erasure {
+            takes: &|url: &CrawlUrl| *url == one || url.host_key() == host,
+            takes_host: &|other: &HostKey| *other == host,
+            named_url,
+            named_host: Some(&host),
+            at: Timestamp::from_secs(77),
+            reason: "asked",
+        };
+        store.erase(&erasure).expect("erases")
+    };
+    let erased = erase(&mut store, None);
+    assert_eq!((erased.urls, erased.seeds), (41, 2), "{erased:?}");
+    assert_eq!(store.counts().known, 159);
+    check(&store);
+    assert_eq!(erase(&mut store, Some(&never)).urls, 0, "nothing is left to do");
+    let listed: Vec<String> =
+        store.seeds(0, 9).expect("reads").iter().map(ToString::to_string).collect();
+    assert_eq!(listed, ["http://0.test/0", "http://1.test/1"]);
+
+    // Also by another process; and nothing names them.
+    drop(store);
+    let mut store = open(&disk);
+    let (accepted, known) = offer(&mut store, 0..205);
+    assert_eq!((accepted, known), (4, 159), "of 205 links, 42 lead to what was forgotten");
+    assert_eq!(store.tally().get("skipped.forgotten"), 42);
+    for url in ["http://3.test/3", "http://3.test/never", one.as_str(), never.as_str()] {
+        let url = CrawlUrl::parse(url).expect("a URL");
+        let told = store.forgotten(&url).expect("reads").expect("it was forgotten");
+        assert_eq!((told.at, told.reason.as_str()), (Timestamp::from_secs(77), "asked"));
+        assert_eq!(store.record(&url).expect("reads"), None);
+    }
+    let other = CrawlUrl::parse("http://0.test/10").expect("a URL");
+    assert_eq!(store.forgotten(&other).expect("reads"), None);
+    assert!(store.host(&host, 9).expect("reads").is_none());
+    check(&store);
+    for family in Family::ALL {
+        let scanned = store.kv().scan(family, &[], None, &mut |key, value| {
+            for row in [key, value] {
+                for name in [&b"3.test"[..], b"test.3"] {
+                    assert!(!row.windows(name.len()).any(|part| part == name), "{}", family.name());
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        scanned.expect("scans");
     }
 }

@@ -11,8 +11,10 @@ mod dlq;
 mod export;
 mod fetch;
 pub mod flags;
+mod forget;
 mod frontier;
 mod look;
+mod report;
 mod search;
 mod tool;
 mod warc;
@@ -47,10 +49,14 @@ enum Command {
     Status(look::StatusArgs),
     /// Tell what has become of a URL, and why
     Explain(look::ExplainArgs),
+    /// What a crawl came to, running or not: for people, as a page, or as JSON
+    Report(report::ReportArgs),
     /// Find pages of a crawl by their words, running or not
     Search(search::SearchArgs),
     /// List, retry or drop the URLs that failed too often
     Dlq(dlq::DlqArgs),
+    /// Erase a URL, a host or a pattern from a crawl, everywhere and for good
+    Forget(forget::ForgetArgs),
     /// Save a crawl in a new folder, also while it runs
     Backup(backup::BackupArgs),
     /// Turn what was crawled into text, tables or one file, also while it runs
@@ -77,8 +83,8 @@ enum Command {
     Tool(tool::ToolCommand),
     #[command(
         hide = true,
-        name = "forget",
-        aliases = ["traps", "rank", "reprocess", "import", "serve", "top", "node"]
+        name = "traps",
+        aliases = ["rank", "reprocess", "import", "serve", "top", "node"]
     )]
     Later(LaterArgs),
 }
@@ -96,8 +102,10 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Recrawl(args) => crawl::recrawl(&args),
         Command::Status(args) => look::status(&args),
         Command::Explain(args) => look::explain(&args),
+        Command::Report(args) => report::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Dlq(args) => dlq::run(&args),
+        Command::Forget(args) => forget::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Frontier(args) => frontier::run(&args),

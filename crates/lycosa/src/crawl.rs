@@ -5,13 +5,14 @@
 
 pub mod control;
 mod live;
+mod measures;
 mod net_metrics;
 pub mod progress;
 pub mod rejudge;
-mod report;
+pub mod report;
 mod round;
 mod serve;
-mod survey;
+pub mod survey;
 mod watch;
 
 use std::sync::Arc;
@@ -260,9 +261,8 @@ impl Run<'_> {
             elapsed,
             pages_before,
             visits_lost: lost,
-            seeds,
         };
-        self.conclude(facts, &mut stores)
+        self.conclude(facts, seeds, &mut stores)
     }
 
     /// An error of ours, with what to do about it.
@@ -340,6 +340,7 @@ impl Run<'_> {
     fn conclude(
         &self,
         mut facts: report::RunFacts,
+        seeds: u64,
         stores: &mut [Box<dyn ShardStore>],
     ) -> Result<Ended, Fail> {
         let (dir, mark) = (&self.plan.dir, &self.held.mark);
@@ -349,8 +350,8 @@ impl Run<'_> {
         let mut survey = None;
         // A second interrupt wants its end now.
         if facts.ending != Ending::Abandoned {
-            let mut skipped = Vec::new();
-            survey = Some(survey::survey(stores, settings, facts.ended, &mut skipped)?);
+            let (found, skipped) = survey::survey(stores, settings, facts.ended)?;
+            survey = Some(found);
             write_whole(&dir.skipped(), &skipped).context("write reports/skipped.jsonl")?;
         }
         if facts.ending == Ending::Done && !some_seed_answered(stores)? {
@@ -359,10 +360,13 @@ impl Run<'_> {
                 eprintln!("lycosa: {sentence}");
             }
         }
-        let report = Report::new(dir, mark, &self.plan.resolved, &facts, &status, survey);
-        report.write(dir).context("write report.json")?;
+        let resolved = &self.plan.resolved;
+        let about = report::About { dir, mark, resolved, seeds, now: facts.ended };
+        let report = Report::new(&about, Some(facts.told(status.pages)), &status, survey);
+        report.write(dir).context("write the report")?;
         self.progress.print(&report);
-        tracing::info!(ending = report.ending, pages = status.pages, "crawl ended");
+        let ending = report::ending_name(facts.ending);
+        tracing::info!(ending, pages = status.pages, "crawl ended");
         Ok(Ended { exit: facts.exit, report })
     }
 
@@ -407,6 +411,25 @@ fn some_seed_answered(stores: &mut [Box<dyn ShardStore>]) -> anyhow::Result<bool
         }
     }
     Ok(false)
+}
+
+/// What a crawl at rest came to.
+pub fn report_at_rest(
+    stores: &mut [Box<dyn ShardStore>],
+    (dir, mark): (&Dir, &Mark),
+    resolved: &Resolved,
+    now: Timestamp,
+) -> anyhow::Result<Report> {
+    let mut standings = Vec::new();
+    let mut seeds = 0;
+    for store in &mut *stores {
+        standings.push(ShardStanding::read(&mut **store, false)?);
+        engine::each_seed(&mut **store, |_| seeds += 1)?;
+    }
+    let status = Status::of(standings).with(&Outputs::at_rest(dir, mark)?);
+    let (urls, _) = survey::survey(stores, &resolved.settings, now)?;
+    let about = report::About { dir, mark, resolved, seeds, now };
+    Ok(Report::new(&about, report::LastRun::read(dir), &status, Some(urls)))
 }
 
 /// Explains a URL from stores at rest.

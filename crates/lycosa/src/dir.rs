@@ -6,8 +6,8 @@
 //! ├── archive/*.warc.gz        everything that was answered
 //! ├── indexes/*.cdxj           where in the archive
 //! ├── search/                  the full-text index
-//! ├── state/                   crawl.json (what made it), lock, control.sock, shard-NN/, spool/
-//! ├── logs/*.jsonl  reports/skipped.jsonl  report.json
+//! ├── state/                   crawl.json (what made it), lock, control.sock, shard-NN/, prints/, spool/
+//! ├── logs/*.jsonl  reports/skipped.jsonl  report.json  report.html
 //! ```
 //!
 //! Always: one process at a time works in a directory. It holds a lock on `state/lock`, which
@@ -111,8 +111,22 @@ impl Dir {
         self.root.join("report.json")
     }
 
+    /// The same for people.
+    pub fn report_page(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
     pub fn skipped(&self) -> PathBuf {
-        self.root.join("reports").join("skipped.jsonl")
+        self.reports().join("skipped.jsonl")
+    }
+
+    pub fn reports(&self) -> PathBuf {
+        self.root.join("reports")
+    }
+
+    /// What is being forgotten, while it is.
+    pub fn erasure(&self) -> PathBuf {
+        self.state().join("forget.json")
     }
 
     pub fn mark_file(&self) -> PathBuf {
@@ -184,9 +198,28 @@ impl Dir {
         self.hold_or(|error| self.unwritable_to_look(error))
     }
 
+    /// The same, to forget something: whoever was interrupted at that may go on.
+    pub fn hold_to_erase(&self) -> Result<HeldDir, Fail> {
+        let mark = self.mark()?;
+        let lock = self.lock(|error| {
+            let root = self.root.display();
+            let sentence =
+                format!("cannot write to {root}: {error}; make it writable, or ask as its owner");
+            Fail::unwritable(&error, sentence)
+        })?;
+        Ok(HeldDir { dir: self.clone(), mark, new: false, _lock: lock })
+    }
+
     fn hold_or(&self, unwritable: impl Fn(std::io::Error) -> Fail) -> Result<HeldDir, Fail> {
         let mark = self.mark()?;
         let lock = self.lock(unwritable)?;
+        if self.erasure().exists() {
+            let root = self.root.display();
+            return Err(Fail::failure(format!(
+                "something was being forgotten in {root} when the process ended; finish that first: \
+                 lycosa forget {root}"
+            )));
+        }
         Ok(HeldDir { dir: self.clone(), mark, new: false, _lock: lock })
     }
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use frontier::Scope;
 use local::{Duplicates, Standing};
 use ports::robots_entry::RobotsAccess;
+use ports::shard_store::Forgotten;
 use ports::{PortResult, RobotsEntry, ShardStore};
 use robots::Robots;
 use serde::{Deserialize, Serialize};
@@ -25,9 +26,9 @@ const WAITING_COUNTED_MAX: u64 = 100_000;
 pub struct Explanation {
     /// The canonical form.
     pub url: String,
-    /// Whether the crawl has accepted it, or has asked for it as a robots.txt.
+    /// Whether the crawl has accepted it, has asked for it as a robots.txt, or has forgotten it.
     pub known: bool,
-    /// `fetched`, `moved`, `queued`, `refused`, `gone`, `dead letter`, `dropped`,
+    /// `fetched`, `moved`, `queued`, `refused`, `gone`, `dead letter`, `dropped`, `forgotten`,
     /// `robots.txt` or `unknown`.
     pub state: String,
     /// The sentence that answers.
@@ -153,6 +154,7 @@ pub fn explain(
     rules: &Rules<'_>,
 ) -> PortResult<Explanation> {
     let record = store.record(url)?;
+    let forgotten = store.forgotten(url)?;
     let facts = HostFacts::read(store, &url.host_key(), WAITING_COUNTED_MAX)?;
     let entry = store.robots(&url.origin())?;
     let depth = record.as_ref().map_or(1, |record| record.found.depth);
@@ -164,6 +166,9 @@ pub fn explain(
     let robots = entry.map(|entry| robots_say(url, &entry, rules.settings));
     let (state, why) = match (&record, &robots) {
         (Some(record), _) => state_of(record, facts.as_ref(), rules),
+        (None, _) if forgotten.is_some() => {
+            ("forgotten", forgotten.as_ref().map_or_else(String::new, forgotten_why))
+        }
         (None, Some(robots)) if is_robots(url) => ("robots.txt", robots.standing()),
         (None, robots) => ("unknown", unknown(url, &verdict, robots.as_ref(), rules.settings)),
     };
@@ -291,6 +296,11 @@ fn state_of(
 
 fn is_robots(url: &CrawlUrl) -> bool {
     url.path_and_query() == "/robots.txt"
+}
+
+fn forgotten_why(forgotten: &Forgotten) -> String {
+    let Forgotten { at, reason } = forgotten;
+    format!("forgotten on {at}: {reason}; it is not taken again")
 }
 
 /// Why a URL that no record tells of is not known. Links that were not taken are counted and not

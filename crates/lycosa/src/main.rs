@@ -12,6 +12,7 @@ mod dlq;
 mod exit;
 mod explain;
 mod export;
+mod forget;
 mod recall;
 mod seeds;
 mod settings;

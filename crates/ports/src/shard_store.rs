@@ -98,6 +98,15 @@ pub trait ShardStore: Send {
         judge: &mut Judge<'_>,
     ) -> PortResult<Revised>;
 
+    /// Forgets URLs and hosts for good: their rows go, and a hash of each stays, by which a link that leads
+    /// there again is not taken. Nobody may be at work; the logs must be trimmed, so that no line of them
+    /// tells of what goes. A death on the way leaves a part done, and the same call does the rest. What is
+    /// deleted leaves the files with a [`Self::copy`] that takes their place.
+    fn erase(&mut self, erasure: &Erasure<'_>) -> PortResult<Erased>;
+
+    /// Whether this URL, or its host, was forgotten.
+    fn forgotten(&mut self, url: &CrawlUrl) -> PortResult<Option<Forgotten>>;
+
     /// Begins a copy in `folder`, which is not there yet. It will hold what is committed now, as if
     /// the process had died at this moment, whatever this store does while the job is under way.
     fn copy(&mut self, folder: &Path) -> PortResult<StoreCopy>;
@@ -106,6 +115,9 @@ pub trait ShardStore: Send {
     fn note(&mut self, name: &str) -> PortResult<Option<Vec<u8>>>;
 
     fn set_note(&mut self, name: &str, value: &[u8]) -> PortResult<()>;
+
+    /// How far the archive is known.
+    fn archive_end(&self) -> Option<ArchiveEnd>;
 
     fn tally(&self) -> &Tally;
 
@@ -433,6 +445,42 @@ impl VisitLine {
                 && (page.text.is_some() || is_html)
         })
     }
+}
+
+/// What is to be forgotten, and what is said of it afterwards.
+#[derive(Clone, Copy)]
+pub struct Erasure<'a> {
+    pub takes: &'a (dyn Fn(&CrawlUrl) -> bool + Sync),
+    /// Hosts that go as a whole, with what was learnt of them.
+    pub takes_host: &'a (dyn Fn(&HostKey) -> bool + Sync),
+    /// These are kept away also if nothing is known of them yet.
+    pub named_url: Option<&'a CrawlUrl>,
+    pub named_host: Option<&'a HostKey>,
+    pub at: Timestamp,
+    pub reason: &'a str,
+}
+
+impl std::fmt::Debug for Erasure<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Erasure").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+/// What [`ShardStore::erase`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Erased {
+    pub urls: u64,
+    pub hosts: u64,
+    /// Letters to other shards that named one of them.
+    pub letters: u64,
+    pub seeds: u64,
+}
+
+/// What is known of a URL that was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgotten {
+    pub at: Timestamp,
+    pub reason: String,
 }
 
 /// Gives a record that is to take the place of this one, of the same URL; or nothing.

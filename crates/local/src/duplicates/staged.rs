@@ -9,7 +9,7 @@ use std::collections::btree_map::Entry;
 use page::fingerprint::{Place, Prints, SimHash};
 use ports::shard_store::VisitLine;
 use ports::{PortError, PortResult, codec};
-use types::{News, PageLine};
+use types::{News, PageLine, UrlId};
 
 use super::rows::{self, BLOCK_FAMILIES_MAX, BLOCKS, Block, MEMBERS, PAGES, PRINTS, Page, Rank};
 use super::{Done, DuplicateCounts};
@@ -61,7 +61,7 @@ impl<'a> Staged<'a> {
         let Some(prints) = rows::prints_of(told) else {
             return match (old, told.news) {
                 // There is another page now, and nothing can be said of its text.
-                (Some(old), News::Other) => self.forget(line, &old),
+                (Some(old), News::Other) => self.forget(line.url.id(), &old),
                 _ => Ok(()),
             };
         };
@@ -70,7 +70,7 @@ impl<'a> Staged<'a> {
                 self.rank(line, &old, Rank::of(told, old.rank.at))
             }
             Some(old) => {
-                self.forget(line, &old)?;
+                self.forget(line.url.id(), &old)?;
                 self.join(line, told, &prints, Some(&old))
             }
             None => self.join(line, told, &prints, None),
@@ -169,8 +169,8 @@ impl<'a> Staged<'a> {
     }
 
     /// The page leaves its family; the last one takes the family's print along.
-    fn forget(&mut self, line: &VisitLine, page: &Page) -> PortResult<()> {
-        let (family, id) = (page.family, line.url.id());
+    pub(super) fn forget(&mut self, id: UrlId, page: &Page) -> PortResult<()> {
+        let family = page.family;
         self.delete(PAGES, rows::page(id));
         self.delete(MEMBERS, rows::member(family, page.rank, id));
         self.counts.pages -= 1;

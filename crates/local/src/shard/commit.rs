@@ -37,6 +37,7 @@ impl<K: Kv> Shard<K> {
         let mut group = Group::new(links, self.meta.format.hash_seed);
         let changed = self.gather(&mut group, &visits, &arrivals)?;
         self.judge(&mut group)?;
+        self.refuse_forgotten(&mut group)?;
         let present = self.queue_entries(&mut group, &visits, &changed)?;
         self.load_heads(&mut group, &changed)?;
 
@@ -200,6 +201,7 @@ impl<K: Kv> Shard<K> {
                 | Verdict::Recent
                 | Verdict::Lent
                 | Verdict::Open
+                | Verdict::Forgotten
                 | Verdict::Unplaced => {}
             }
         }

@@ -64,6 +64,8 @@ pub(super) enum Verdict {
     Stored(Box<Record>),
     /// Visited, and as its visitor was told.
     Lent,
+    /// It was known, and was forgotten on purpose.
+    Forgotten,
     /// All the ids it could have belong to others.
     Unplaced,
 }

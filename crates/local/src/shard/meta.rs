@@ -29,6 +29,8 @@ const LETTER: &[u8] = b"letter/";
 const OUTBOX: &[u8] = b"outbox/";
 const SEED: &[u8] = b"seed/";
 const NOTE: &[u8] = b"note/";
+/// Tombstones: a hash each (`erase`).
+const FORGOTTEN: &[u8] = b"forgotten/";
 
 /// What the directory was made with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +89,8 @@ pub(super) struct Meta {
     pub(super) outbox: BTreeMap<ShardId, u64>,
     /// Whether anything was here before.
     pub(super) resumed: bool,
+    /// Whether there is a tombstone.
+    pub(super) forgets: bool,
 }
 
 impl Meta {
@@ -117,6 +121,7 @@ impl Meta {
             letters: by_shard(kv, LETTER)?,
             outbox: by_shard(kv, OUTBOX)?,
             resumed,
+            forgets: has_any(kv, FORGOTTEN)?,
         })
     }
 }
@@ -196,6 +201,24 @@ pub(super) fn put_outbox(batch: &mut Batch, to: ShardId, next: u64) {
 
 pub(super) fn put_seed(batch: &mut Batch, seq: u64, url: &CrawlUrl) {
     batch.put(Family::Meta, &[SEED, &seq.to_be_bytes()].concat(), url.as_str().as_bytes());
+}
+
+pub(super) fn delete_seed(batch: &mut Batch, seq: u64) {
+    batch.delete(Family::Meta, &[SEED, &seq.to_be_bytes()].concat());
+}
+
+/// The key of a tombstone.
+pub(super) fn forgotten_key(hash: &[u8]) -> Vec<u8> {
+    [FORGOTTEN, hash].concat()
+}
+
+fn has_any(kv: &dyn Kv, prefix: &[u8]) -> PortResult<bool> {
+    let mut found = false;
+    kv.scan(Family::Meta, prefix, after_prefix(prefix).as_deref(), &mut |_, _| {
+        found = true;
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
 }
 
 pub(super) fn seeds(kv: &dyn Kv, from: u64, limit: usize) -> PortResult<Vec<CrawlUrl>> {

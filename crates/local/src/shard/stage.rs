@@ -25,6 +25,9 @@ use crate::kv::{Batch, Family, Kv};
 
 /// Counted when a link finds no place; see `seen`.
 const UNPLACED: &str = "links_unplaced";
+/// Counted when a link leads to what was forgotten; see `erase`. It stands among the reasons for which the
+/// engine does not take links.
+const FORGOTTEN: &str = "skipped.forgotten";
 
 /// What a batch will change, before it has.
 #[derive(Debug, Default)]
@@ -149,6 +152,11 @@ impl<K: Kv> Shard<K> {
                 Verdict::Unplaced => {
                     staged.answer.known -= row.finds;
                     staged.tally.add(UNPLACED, row.finds);
+                    continue;
+                }
+                Verdict::Forgotten => {
+                    staged.answer.known -= row.finds;
+                    staged.tally.add(FORGOTTEN, row.finds);
                     continue;
                 }
                 Verdict::Known(_) | Verdict::Recent | Verdict::Lent | Verdict::Open => continue,

@@ -1,7 +1,7 @@
 //! How does another process ask a running crawl?
 //!
 //! Over `state/control.sock`, a Unix socket that only its owner may open: one JSON line in, one
-//! out. `status`, `explain`, `dlq` and `backup` use it when the directory is in use.
+//! out. `status`, `report`, `explain`, `dlq` and `backup` use it when the directory is in use.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 
 use super::Live;
+use super::survey::Survey;
 use crate::backup::Saved;
 use crate::dir::Dir;
 use crate::dlq::{Deed, Filter, Page};
@@ -26,6 +27,8 @@ use crate::status::Status;
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Ask {
     Status,
+    /// How it stands, and a walk over its records.
+    Survey,
     Explain {
         url: String,
     },
@@ -48,9 +51,10 @@ pub enum Ask {
 
 impl Ask {
     /// How long its answer may take. A walk over all records takes as long as it takes, and so does
-    /// a copy of them; only a few of the one are let wait, and one of the other.
+    /// a copy of them; only a few that change records are let wait, and one each of the others.
     fn patience(&self) -> Option<Duration> {
-        (!matches!(self, Self::Revise { .. } | Self::Backup { .. })).then_some(PATIENCE)
+        let takes_long = matches!(self, Self::Survey | Self::Revise { .. } | Self::Backup { .. });
+        (!takes_long).then_some(PATIENCE)
     }
 }
 
@@ -58,6 +62,7 @@ impl Ask {
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     Status(Box<Status>),
+    Survey(Box<(Status, Survey, u64)>),
     Explanation(Box<Explanation>),
     /// None when there is no such shard.
     DeadLetters(Option<Page>),
@@ -145,6 +150,7 @@ async fn converse(mut stream: tokio::net::UnixStream, live: &Live) -> std::io::R
 async fn answer(ask: Ask, live: &Live) -> Answer {
     let told = match ask {
         Ask::Status => Ok(Answer::Status(Box::new(live.status().await))),
+        Ask::Survey => live.survey().await.map(|found| Answer::Survey(Box::new(found))),
         Ask::Explain { url } => {
             live.explain(&url).await.map(|told| Answer::Explanation(Box::new(told)))
         }

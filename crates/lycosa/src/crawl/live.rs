@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use engine::Steering;
 use ports::Clock as _;
+use ports::shard_store::ScanCursor;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::survey::{Survey, Walk};
 use crate::backup::{Backup, Saved};
 use crate::dir::{Dir, HeldDir, Mark};
 use crate::dlq::{self, Deed, Filter, Page};
@@ -37,6 +39,8 @@ pub struct Live {
     paused: AtomicBool,
     /// Held while a backup is made.
     backup: Mutex<()>,
+    /// Held while somebody's survey goes on.
+    survey: Mutex<()>,
 }
 
 impl Live {
@@ -57,6 +61,7 @@ impl Live {
             pages_before,
             paused: AtomicBool::new(false),
             backup: Mutex::new(()),
+            survey: Mutex::new(()),
         }
     }
 
@@ -98,6 +103,34 @@ impl Live {
             paused: self.paused.load(Ordering::Relaxed),
             ..Status::of(shards).with(&self.outputs)
         }
+    }
+
+    /// How things stand, what has become of all URLs, and how many seeds there are. The crawl goes on
+    /// between two steps of the walk.
+    pub async fn survey(&self) -> Result<(Status, Survey, u64), String> {
+        let _alone = self.survey.try_lock().map_err(|_| "another report is being made")?;
+        let say = |error: anyhow::Error| format!("{error:#}");
+        let mut walk = Walk::new(self.settings.clone(), self.steering.ctx.clock.now());
+        let mut seeds = 0;
+        for keeper in &self.steering.ctx.keepers {
+            let counted = keeper.ask(|books| {
+                let mut seeds = 0;
+                engine::each_seed(&mut *books.store, |_| seeds += 1).map(|()| seeds)
+            });
+            seeds += counted.await.ok_or(ABOUT_TO_END)?.map_err(|error| say(error.into()))?;
+            let mut cursor = ScanCursor::default();
+            let mut goes_on = true;
+            while goes_on && !cursor.done {
+                let step = keeper.ask(move |books| {
+                    let goes_on = walk.step(&mut *books.store, &mut cursor)?;
+                    anyhow::Ok((goes_on, walk, cursor))
+                });
+                (goes_on, walk, cursor) = step.await.ok_or(ABOUT_TO_END)?.map_err(say)?;
+            }
+            walk.leave_host();
+        }
+        let (survey, _) = walk.finish().map_err(say)?;
+        Ok((self.standing(false).await, survey, seeds))
     }
 
     /// The next dead letters of a shard; none if there is no such shard.

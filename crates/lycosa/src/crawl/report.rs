@@ -1,7 +1,11 @@
 //! What did the crawl come to?
 //!
-//! `report.json`, written whole or not at all, at the end of every run; `reports/skipped.jsonl`
-//! beside it; and the few lines that people read.
+//! `report.json` and `report.html`, each written whole or not at all, at the end of every run;
+//! `reports/skipped.jsonl` beside them; and the few lines that people read. `lycosa report` makes the same
+//! of a crawl at rest or at work; what only a run knows of itself is then that of the last one.
+
+mod html;
+mod plot;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +13,7 @@ use std::time::Duration;
 
 use engine::Ending;
 use local::DuplicateCounts;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use types::Timestamp;
 
 use super::survey::Survey;
@@ -25,17 +29,17 @@ pub struct Report {
     pub lycosa: &'static str,
     pub directory: String,
     pub crawl: String,
-    pub ending: &'static str,
-    pub exit_code: u8,
-    pub started: String,
-    pub ended: String,
-    pub run: Run,
+    /// When this was found.
+    pub made: String,
+    /// None before the end of the first run.
+    #[serde(flatten)]
+    pub last: Option<LastRun>,
     pub totals: Totals,
     /// Answers by status, over the crawl's life.
     pub statuses: BTreeMap<String, u64>,
     /// Failed visits by fault, over the crawl's life; a URL may have several.
     pub failures: BTreeMap<String, u64>,
-    /// Links that this run did not take, by the setting that decided.
+    /// Links that were not taken, by the setting that decided, over the crawl's life.
     pub links_skipped: BTreeMap<String, u64>,
     /// Pages with a text, and those that are copies; none where they are not compared.
     pub duplicates: Option<DuplicateCounts>,
@@ -47,7 +51,24 @@ pub struct Report {
     pub seeds: u64,
 }
 
-#[derive(Debug, Serialize)]
+/// How the last run went.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LastRun {
+    pub ending: String,
+    pub exit_code: u8,
+    pub started: String,
+    pub ended: String,
+    pub run: Run,
+}
+
+impl LastRun {
+    /// As its report tells; none if there is no report that can be read.
+    pub fn read(dir: &Dir) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(dir.report()).ok()?).ok()
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
     pub seconds: f64,
     pub pages: u64,
@@ -85,7 +106,36 @@ pub struct RunFacts {
     pub elapsed: Duration,
     pub pages_before: u64,
     pub visits_lost: usize,
+}
+
+impl RunFacts {
+    /// `pages` is how many there are now.
+    pub fn told(&self, pages: u64) -> LastRun {
+        let seconds = self.elapsed.as_secs_f64();
+        let pages = pages.saturating_sub(self.pages_before);
+        LastRun {
+            ending: ending_name(self.ending).to_owned(),
+            exit_code: self.exit as u8,
+            started: self.started.rfc3339(),
+            ended: self.ended.rfc3339(),
+            run: Run {
+                seconds,
+                pages,
+                pages_per_second: pages as f64 / seconds.max(1e-3),
+                visits_lost: self.visits_lost,
+            },
+        }
+    }
+}
+
+/// Of which crawl a report is.
+#[derive(Debug)]
+pub struct About<'a> {
+    pub dir: &'a Dir,
+    pub mark: &'a Mark,
+    pub resolved: &'a Resolved,
     pub seeds: u64,
+    pub now: Timestamp,
 }
 
 pub const fn ending_name(ending: Ending) -> &'static str {
@@ -114,31 +164,19 @@ pub const fn exit_of(ending: Ending) -> Exit {
 
 impl Report {
     pub fn new(
-        dir: &Dir,
-        mark: &Mark,
-        resolved: &Resolved,
-        facts: &RunFacts,
+        about: &About<'_>,
+        last: Option<LastRun>,
         status: &Status,
         survey: Option<Survey>,
     ) -> Self {
-        let seconds = facts.elapsed.as_secs_f64();
-        let pages = status.pages.saturating_sub(facts.pages_before);
-        let archive = archive_files(dir);
+        let archive = archive_files(about.dir);
         Self {
             event: "result",
             lycosa: env!("CARGO_PKG_VERSION"),
-            directory: dir.root().display().to_string(),
-            crawl: format!("{:016x}", mark.crawl_id),
-            ending: ending_name(facts.ending),
-            exit_code: facts.exit as u8,
-            started: facts.started.rfc3339(),
-            ended: facts.ended.rfc3339(),
-            run: Run {
-                seconds,
-                pages,
-                pages_per_second: pages as f64 / seconds.max(1e-3),
-                visits_lost: facts.visits_lost,
-            },
+            directory: about.dir.root().display().to_string(),
+            crawl: format!("{:016x}", about.mark.crawl_id),
+            made: about.now.rfc3339(),
+            last,
             totals: Totals {
                 pages: status.pages,
                 unchanged: status.unchanged,
@@ -155,32 +193,43 @@ impl Report {
             duplicates: status.duplicates,
             urls: survey,
             archive,
-            settings: changed(resolved),
-            seeds: facts.seeds,
+            settings: changed(about.resolved),
+            seeds: about.seeds,
         }
     }
 
+    /// Puts it into the directory, in both forms.
     pub fn write(&self, dir: &Dir) -> anyhow::Result<()> {
+        write_whole(&dir.report(), &self.json()?)?;
+        write_whole(&dir.report_page(), self.html().as_bytes())?;
+        Ok(())
+    }
+
+    pub fn json(&self) -> anyhow::Result<Vec<u8>> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        write_whole(&dir.report(), &text)?;
-        Ok(())
+        Ok(text)
+    }
+
+    /// A page that needs nothing else.
+    pub fn html(&self) -> String {
+        html::page(self)
     }
 
     /// The end of a run, for people.
     pub fn text(&self) -> String {
-        let mut out = format!(
-            "{}: {} pages ({}) in {:.1} s, {:.1} pages/s\n",
-            self.ending,
-            self.run.pages,
-            size(self.totals.body_bytes),
-            self.run.seconds,
-            self.run.pages_per_second
-        );
+        let bytes = size(self.totals.body_bytes);
+        let mut out = match &self.last {
+            Some(LastRun { ending, run, .. }) => format!(
+                "{ending}: {} pages ({bytes}) in {:.1} s, {:.1} pages/s\n",
+                run.pages, run.seconds, run.pages_per_second
+            ),
+            None => format!("no run has ended yet: {} pages ({bytes})\n", self.totals.pages),
+        };
         let mut line = |name: &str, text: String| {
             let _ = writeln!(out, "  {name:<10} {text}");
         };
-        if self.totals.pages != self.run.pages {
+        if self.last.as_ref().is_some_and(|last| last.run.pages != self.totals.pages) {
             line("in all", format!("{} pages", self.totals.pages));
         }
         if self.totals.unchanged > 0 {
@@ -200,8 +249,7 @@ impl Report {
                 line("given up", counted(&urls.dead_letters));
             }
             if !urls.deferred.is_empty() {
-                let named = urls.deferred.iter().map(|(name, n)| ((*name).to_owned(), *n));
-                line("waiting", counted(&named.collect()));
+                line("waiting", counted(&urls.deferred));
             }
         }
         if let Some(counts) = self.duplicates.filter(|counts| counts.copies() > 0) {
@@ -214,7 +262,7 @@ impl Report {
         let bytes = size(self.totals.archive_bytes);
         let files = super::counted(files as u64, "file");
         line("archive", format!("{}/archive: {files}, {bytes}", self.directory));
-        line("report", format!("{}/report.json", self.directory));
+        line("report", format!("{0}/report.html, {0}/report.json", self.directory));
         out
     }
 
