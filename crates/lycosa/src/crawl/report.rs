@@ -262,7 +262,9 @@ impl Report {
         let bytes = size(self.totals.archive_bytes);
         let files = super::counted(files as u64, "file");
         line("archive", format!("{}/archive: {files}, {bytes}", self.directory));
-        line("report", format!("{0}/report.html, {0}/report.json", self.directory));
+        if self.last.is_some() {
+            line("report", format!("{0}/report.html, {0}/report.json", self.directory));
+        }
         out
     }
 

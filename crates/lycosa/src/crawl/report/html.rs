@@ -21,6 +21,8 @@ use crate::status::size;
 const STYLE: &str = include_str!("style.css");
 /// Rows of a table at most; `report.json` has more hosts.
 const ROWS_MAX: usize = 200;
+/// Columns of a table that has room beside its plot.
+const COLUMNS_BESIDE_MAX: usize = 5;
 /// Letters of a cell at most.
 const CELL_CHARS_MAX: usize = 300;
 
@@ -30,12 +32,13 @@ pub fn page(report: &Report) -> String {
     let mut links = String::new();
     let mut body = String::new();
     for Section { id, heading, note, plot, table } in &sections {
-        let _ = write!(links, "<a href=\"#{id}\">{heading}</a>");
+        let _ = writeln!(links, "<a href=\"#{id}\">{heading}</a>");
         let note = escape(note);
-        let (wide, figure) = match plot {
-            Some(plot) => ("", format!("<figure>{plot}</figure>\n")),
-            None => (" wide", String::new()),
-        };
+        let figure =
+            plot.as_ref().map_or_else(String::new, |plot| format!("<figure>{plot}</figure>\n"));
+        // A table of many columns needs all the room there is.
+        let is_wide = plot.is_none() || table.head.len() > COLUMNS_BESIDE_MAX;
+        let wide = if is_wide { " wide" } else { "" };
         let _ = write!(
             body,
             "<section id=\"{id}\" aria-labelledby=\"{id}-name\">\n<h2 id=\"{id}-name\">{heading}</h2>\n\
@@ -332,7 +335,8 @@ fn took(took: &Durations) -> Section {
     let mut bars = Vec::new();
     for (class, count) in took.counts.iter().enumerate() {
         let (label, name) = match took.up_to_ms.get(class) {
-            Some(ms) => (short(*ms), short(*ms)),
+            // Without the blank, so that each has room below its column.
+            Some(ms) => (short(*ms).replace(' ', ""), short(*ms)),
             None => ("more".to_owned(), "more".to_owned()),
         };
         bars.push(Bar::new(label, *count));
