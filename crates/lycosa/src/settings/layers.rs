@@ -430,7 +430,8 @@ mod tests {
             ("crawl.include=(", "crawl.include (-s): "),
             ("crawl.exclude=(", "crawl.exclude (-s): "),
             ("crawl.scope=custom", "crawl.scope (-s): crawl.scope = custom needs crawl.include or"),
-            ("search.enabled=true", "search.enabled (-s): not available in this version"),
+            ("render.mode=always", "render.mode (-s): not available in this version"),
+            ("search.memory_max=1MiB", "search.memory_max (-s): must be at least 16MiB"),
             ("recrawl.policy=value", "not available in this version"),
             ("archive.compression=zstd", "not available in this version"),
             (

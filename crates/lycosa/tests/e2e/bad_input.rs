@@ -54,7 +54,7 @@ fn settings_that_are_not_possible() {
         &["--continuous"][..],
         &["--budget", "10/s"],
         &["--render", "always"],
-        &["-s", "search.enabled=true"],
+        &["-s", "render.mode=always"],
         &["-s", "archive.compression=zstd"],
     ] {
         check(later, "not available in this version");
