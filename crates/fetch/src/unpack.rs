@@ -117,7 +117,7 @@ mod tests {
         wire.extend(b"0\r\n\r\n");
         assert_eq!(unpacked(&wire, true, "gzip", 1 << 20), (text.clone(), false));
         let zstd = zstd::encode_all(&*text, 3).unwrap();
-        assert_eq!(unpacked(&zstd, false, "zstd", 1 << 20), (text.clone(), false));
+        assert_eq!(unpacked(&zstd, false, "zstd", 1 << 20), (text, false));
         assert_eq!(unpacked(&zipped, false, "br, gzip, gzip", 1 << 20), (Vec::new(), true));
         assert_eq!(unpacked(b"plain", false, "gzip", 1 << 20), (b"plain".to_vec(), false));
         assert_eq!(unpacked(b"", false, "gzip", 1 << 20), (Vec::new(), false));

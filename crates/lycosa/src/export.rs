@@ -199,7 +199,7 @@ impl Export<'_> {
                 let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
                 Some((to, given(link.text), given(link.rel), link.kind))
             });
-            Ok(Some((capture.url.clone(), links.collect::<Vec<_>>())))
+            Ok(Some((capture.url, links.collect::<Vec<_>>())))
         };
         let exported = self.captures(is_page, make, |(from, links)| {
             for (to, anchor, rel, kind) in links {
@@ -335,7 +335,10 @@ impl Export<'_> {
             if !filter.takes_status(raw.status(), usual) {
                 return Ok(None);
             }
-            match self.captures.decode(raw)? {
+            let capture = self.captures.decode(&raw)?;
+            // A large one is in memory twice until here.
+            drop(raw);
+            match capture {
                 Some(capture) if filter.takes_type(capture.media_type().as_deref()) => {
                     make(capture)
                 }

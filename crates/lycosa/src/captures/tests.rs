@@ -43,7 +43,7 @@ impl Made {
         let folder = tempfile::tempdir().unwrap();
         let dir = Dir::new(folder.path().join("crawl"));
         let held = dir.hold_or_make(&StoreSettings::default(), Timestamp::from_secs(1)).unwrap();
-        let mark = held.mark.clone();
+        let mark = held.mark;
         fs::create_dir_all(dir.archive()).unwrap();
         fs::create_dir_all(dir.indexes()).unwrap();
         Self { folder, dir, mark, compressor: Compressor::new(Level::DEFAULT), visits: 0 }
@@ -196,7 +196,7 @@ fn what_is_being_written_is_left_for_later_and_damage_is_told() {
         }
     }
     // The first response is damaged; the second is found all the same.
-    let mut broken = whole.clone();
+    let mut broken = whole;
     let first =
         usize::try_from(made.captures().raw().next().unwrap().unwrap().place.offset).unwrap();
     broken[first + 20] ^= 0xff;

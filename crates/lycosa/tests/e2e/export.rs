@@ -296,7 +296,7 @@ fn links_are_rows_in_the_order_of_the_page() {
         Value::from(vec![at("/de"), text("German"), text("nofollow"), text("anchor")])
     );
     assert_eq!(rows[1], Value::from(vec![at("/de"), text("deutsch"), Value::Null, text("anchor")]));
-    let picture = vec![at("/picture.png"), text("a picture"), Value::Null, text("image")];
+    let picture = [at("/picture.png"), text("a picture"), Value::Null, text("image")];
     assert!(rows.iter().any(|row| row[0] == picture[0] && row[3] == picture[3]), "{rows:?}");
 }
 
