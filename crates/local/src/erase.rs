@@ -61,6 +61,9 @@ struct Orphan {
     head: Vec<u8>,
 }
 
+/// Hears which records of a file lie elsewhere now, and how long it is with them, before any is used.
+pub type NoteMoved<'a> = dyn FnMut(&Path, &[Moved], u64) -> PortResult<()> + 'a;
+
 /// A record that lies elsewhere in its file now.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Moved {
@@ -199,7 +202,7 @@ fn uri_of<'a>(header: &'a Header, field: &str) -> Option<&'a str> {
 pub fn make_whole(
     files: &[PathBuf],
     takes: &TakesUri<'_>,
-    note: &mut dyn FnMut(&Path, &[Moved], u64) -> PortResult<()>,
+    note: &mut NoteMoved<'_>,
 ) -> PortResult<u64> {
     let mut orphans: Vec<(&PathBuf, Vec<Orphan>)> = Vec::new();
     for path in files {
@@ -283,7 +286,7 @@ fn make_whole_in(
     path: &Path,
     orphans: &[Orphan],
     payloads: &BTreeMap<String, (PathBuf, u64)>,
-    note: &mut dyn FnMut(&Path, &[Moved], u64) -> PortResult<()>,
+    note: &mut NoteMoved<'_>,
 ) -> PortResult<()> {
     let doing = || format!("make a revisit whole in {}", path.display());
     let gaps: Vec<Gap> = orphans.iter().map(|orphan| orphan.gap).collect();

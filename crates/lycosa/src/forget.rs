@@ -1,7 +1,7 @@
 //! How is something forgotten everywhere?
 //!
-//! From the archive and its indexes, the state, the list of pages, the prints of texts, logs and reports of a
-//! crawl at rest, and so that no byte of it is left in a file of the directory. What stays are tombstones in
+//! From the archive and its indexes, the state, the list of pages, the prints of texts, the full-text index, the
+//! table, logs and reports of a crawl at rest, and so that no byte of it is left in a file of the directory. What stays are tombstones in
 //! the state (`local::shard::erase`) and a line in `logs/forget.jsonl`: a hash, numbers, a date, a reason.
 //!
 //! 1. The journal says what is to be done. While it is there nobody else opens the crawl.
@@ -358,7 +358,7 @@ impl Work<'_> {
     fn settle(&self) -> Result<(Vec<Books>, Option<local::Duplicates>), Fail> {
         let (dir, mark) = (&self.held.dir, &self.held.mark);
         let settings = &self.resolved.settings;
-        let opened = Outputs::open(dir, mark, settings)?;
+        let opened = Outputs::open(dir, mark, settings)?.with_search(dir, mark, settings)?;
         let books = wiring::books(dir, mark, settings, &opened)?;
         let mut books = engine::settle(books, self.journal.at, wiring::retry(settings))?;
         // They hold files that are about to be others.

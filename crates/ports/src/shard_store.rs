@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use types::record::RetryPolicy;
 pub use types::task::{QueueKey, SiteState, Task};
 use types::{
-    CrawlUrl, HostKey, HostRule, HostState, News, Origin, PageLine, Record, Refusal, ShardId,
-    Site, State, Timestamp, UrlId, VisitId, WarcRef,
+    CrawlUrl, HostKey, HostRule, HostState, News, Origin, PageLine, Record, Refusal, ShardId, Site,
+    State, Timestamp, UrlId, VisitId, WarcRef,
 };
 
 use crate::archive::ArchiveEnd;

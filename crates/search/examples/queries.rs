@@ -94,7 +94,8 @@ fn line(seq: u64, dice: &mut Dice) -> VisitLine {
 }
 
 fn question(dice: &mut Dice) -> String {
-    let words = dice.text(1 + dice.below(4));
+    let count = 1 + dice.below(4);
+    let words = dice.text(count);
     match dice.below(8) {
         0 => format!("\"{}\"", dice.text(2)),
         1 => format!("{words} OR {}", dice.word()),

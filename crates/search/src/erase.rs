@@ -21,18 +21,30 @@ use crate::writer::MEMORY_BYTES_MIN;
 /// no index there is nothing to erase. Killed on its way, it does the rest when it is called again.
 pub fn erase(folder: &Path, is_named: &mut dyn FnMut(&str) -> bool) -> PortResult<u64> {
     let doing = || format!("erase pages from the index in {}", folder.display());
-    if !folder.is_dir() {
-        return Ok(0);
-    }
-    let directory = MmapDirectory::open(folder).map_err(|error| port(doing())(error.into()))?;
-    if !Index::exists(&directory).map_err(|error| port(doing())(error.into()))? {
-        return Ok(0);
-    }
-    let (index, fields) = schema::open(directory).map_err(port(doing()))?;
+    let Some((index, fields)) = open(folder, &doing)? else { return Ok(0) };
     let note = Note::of(&index).map_err(port(doing()))??;
     let named = named(&index, fields, is_named).map_err(port(doing()))?;
     rewrite(&index, fields, &note, &named).map_err(port(doing()))?;
     Ok(named.len() as u64)
+}
+
+/// How many pages [`erase`] would take.
+pub fn count(folder: &Path, is_named: &mut dyn FnMut(&str) -> bool) -> PortResult<u64> {
+    let doing = || format!("look for pages in the index in {}", folder.display());
+    let Some((index, fields)) = open(folder, &doing)? else { return Ok(0) };
+    Ok(named(&index, fields, is_named).map_err(port(doing()))?.len() as u64)
+}
+
+/// The index of a folder, if there is one.
+fn open(folder: &Path, doing: &dyn Fn() -> String) -> PortResult<Option<(Index, Fields)>> {
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let directory = MmapDirectory::open(folder).map_err(|error| port(doing())(error.into()))?;
+    if !Index::exists(&directory).map_err(|error| port(doing())(error.into()))? {
+        return Ok(None);
+    }
+    schema::open(directory).map(Some).map_err(port(doing()))
 }
 
 fn named(

@@ -25,7 +25,7 @@ mod writer;
 
 pub use ask::{Answer, Asked, Hit, Question, RESULTS_MAX};
 pub use copy::Snapshot;
-pub use erase::erase;
+pub use erase::{count, erase};
 pub use query::BadQuery;
 pub use snippet::{Snippet, is_direction};
 pub use writer::{

@@ -118,7 +118,7 @@ impl SearchIndex {
         let note = Note::of(&index).map_err(port(doing()))??;
         let queue = Arc::new(Queue::new(note.taken.clone()));
         let taken = Mutex::new(note.taken.clone());
-        let writer = Writer::new(index, fields, note, memory_bytes, helpers.recall);
+        let writer = Writer::new(&index, fields, note, memory_bytes, helpers.recall);
         let writer = writer.map_err(port(doing()))?;
         let life = Life(Arc::clone(&queue));
         let thread = std::thread::Builder::new()
@@ -265,7 +265,7 @@ struct Writer {
 
 impl Writer {
     fn new(
-        index: Index,
+        index: &Index,
         fields: Fields,
         note: Note,
         memory_bytes: u64,

@@ -8,6 +8,7 @@
 //!
 //! Not here: reading archives and pages.
 
+mod erase;
 mod host;
 mod language;
 mod link_table;
@@ -15,6 +16,7 @@ mod sheet;
 mod sink;
 mod url_table;
 
+pub use erase::{RowFate, RowPlace, erase};
 pub use language::iso_639_3;
 pub use link_table::{LinkRow, LinkTable};
 pub use sheet::Error;

@@ -403,7 +403,7 @@ fn make_parts(place: &TablePlace) -> PortResult<()> {
     sync_folder(&place.state)
 }
 
-fn draft_of(path: &Path) -> PathBuf {
+pub(crate) fn draft_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
     name.into()
@@ -431,7 +431,7 @@ fn drop_drafts(place: &TablePlace) -> PortResult<()> {
     Ok(())
 }
 
-fn kind_of(error: &crate::Error) -> ports::PortErrorKind {
+pub(crate) fn kind_of(error: &crate::Error) -> ports::PortErrorKind {
     // The crate tells causes of the disk as boxed errors.
     match std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>()) {
         Some(cause) => PortError::io("", cause).kind,
@@ -439,12 +439,12 @@ fn kind_of(error: &crate::Error) -> ports::PortErrorKind {
     }
 }
 
-fn failed(doing: &str, path: &Path, error: &io::Error) -> PortError {
+pub(crate) fn failed(doing: &str, path: &Path, error: &io::Error) -> PortError {
     PortError::io(format!("{doing} {}", path.display()), error)
 }
 
 /// The names in a folder survive a power loss after this.
-fn sync_folder(folder: &Path) -> PortResult<()> {
+pub(crate) fn sync_folder(folder: &Path) -> PortResult<()> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| failed("sync", folder, &error))
 }

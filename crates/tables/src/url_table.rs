@@ -126,6 +126,11 @@ const IN_THE_PATH: &str = "
     required binary subset (STRING);
 ";
 
+/// The columns of a part, in the language of Parquet.
+pub(crate) fn part_schema() -> String {
+    format!("message captures {{ {COLUMNS} }}")
+}
+
 /// A file of the table in the making.
 #[derive(Debug)]
 pub struct UrlTable<W: Write + Send> {
@@ -137,7 +142,7 @@ pub struct UrlTable<W: Write + Send> {
 impl<W: Write + Send> UrlTable<W> {
     /// A file whose path names crawl and subset.
     pub fn part(out: W) -> Result<Self, Error> {
-        let sheet = Sheet::new(out, &format!("message captures {{ {COLUMNS} }}"))?;
+        let sheet = Sheet::new(out, &part_schema())?;
         Ok(Self { sheet, crawl: None })
     }
 

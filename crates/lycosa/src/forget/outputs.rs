@@ -1,7 +1,8 @@
 //! Which outputs of a crawl can forget?
 //!
 //! Everything that is made of visits and lies beside the archive and the state: the indexes, the list of
-//! pages, the prints of texts, the logs. Whoever adds an output adds it to [`all`].
+//! pages, the prints of texts, the full-text index, the table, the logs. Whoever adds an output adds it to
+//! [`all`].
 
 use std::path::{Path, PathBuf};
 
@@ -46,12 +47,14 @@ pub fn all(dir: &Dir, duplicates: Option<Duplicates>) -> Vec<Box<dyn Erases>> {
     if let Some(duplicates) = duplicates {
         all.push(Box::new(Prints(duplicates)));
     }
+    all.push(Box::new(Search(dir.search())));
+    all.push(Box::new(Table { table: dir.table(), state: dir.state() }));
     all.push(Box::new(Logs([dir.logs(), dir.reports()])));
     all
 }
 
 /// Folders and files of a crawl's directory in which [`all`], the archive and the state are.
-pub const KNOWN: [&str; 9] = [
+pub const KNOWN: [&str; 11] = [
     "lycosa.toml",
     "archive",
     "indexes",
@@ -59,6 +62,8 @@ pub const KNOWN: [&str; 9] = [
     "logs",
     "pages",
     "reports",
+    "search",
+    "table",
     "report.json",
     "report.html",
 ];
@@ -170,6 +175,67 @@ impl Erases for Prints {
 
     fn erase(&self, wish: &Wish<'_>) -> anyhow::Result<u64> {
         Ok(self.0.erase(&|url| wish.target.takes(url), !wish.dry)?)
+    }
+}
+
+struct Search(PathBuf);
+
+impl Erases for Search {
+    fn name(&self) -> &'static str {
+        "pages of the full-text index"
+    }
+
+    fn erase(&self, wish: &Wish<'_>) -> anyhow::Result<u64> {
+        let mut is_named = |url: &str| wish.target.takes_uri(url);
+        Ok(match wish.dry {
+            true => search::count(&self.0, &mut is_named)?,
+            false => search::erase(&self.0, &mut is_named)?,
+        })
+    }
+}
+
+struct Table {
+    table: PathBuf,
+    state: PathBuf,
+}
+
+impl Erases for Table {
+    fn name(&self) -> &'static str {
+        "rows of the table"
+    }
+
+    fn erase(&self, wish: &Wish<'_>) -> anyhow::Result<u64> {
+        let mut judge = |place: tables::RowPlace<'_>| table_row(place, wish);
+        let mut erased = tables::erase(&self.table, &mut judge, !wish.dry)?;
+        // All rows are in parts when a crawl has settled, unless its table was turned off since.
+        let mut judge = |bytes: &[u8]| waiting_row(bytes, wish.target);
+        for path in files(&self.state, &[".rows", ".full"])? {
+            erased += lines(&path, &mut judge, !wish.dry)?;
+        }
+        Ok(erased)
+    }
+}
+
+fn table_row(place: tables::RowPlace<'_>, wish: &Wish<'_>) -> tables::RowFate {
+    use tables::RowFate::{Goes, Moved, Stays};
+    if wish.target.takes_uri(place.url) {
+        return Goes;
+    }
+    let name = place.filename.rsplit('/').next().unwrap_or_default();
+    let file = wish.grown.iter().find(|grown| grown.file == name);
+    let moved = file.and_then(|grown| grown.moved.iter().find(|moved| moved.from == place.offset));
+    moved.map_or(Stays, |moved| Moved {
+        offset: moved.to,
+        length: moved.length,
+        mime: moved.mime.clone(),
+    })
+}
+
+fn waiting_row(bytes: &[u8], target: &Target) -> Fate {
+    let row = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    match row["url"].as_str().is_some_and(|url| target.takes_uri(url)) {
+        true => Fate::Goes,
+        false => Fate::Stays,
     }
 }
 

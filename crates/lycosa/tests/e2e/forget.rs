@@ -105,6 +105,12 @@ fn check_indexes(site: &Site) -> BTreeMap<String, u64> {
 fn check_gone(site: &Site) {
     assert_eq!(found(&site.dir(), MARKER), [""; 0]);
     assert_eq!(found(&site.dir(), HOST), [""; 0]);
+    // What is packed is not found by its bytes.
+    let again = site.run(&["forget", "crawl", HOST, "--dry-run", "--json"]).exits(0);
+    let again: Value = serde_json::from_str(&again.out).expect("JSON");
+    let left = again["outputs"].as_object().expect("counts").iter();
+    assert_eq!(left.filter(|(_, count)| **count != 0).count(), 0, "{again}");
+    assert_eq!(site.run(&["search", "crawl", MARKER]).exits(0).out, "");
     let urls = check_indexes(site);
     assert!(urls.keys().all(|url| url.contains("a.test")) && urls.len() >= 7, "{urls:?}");
     let why = "forgotten on 20";
@@ -161,6 +167,8 @@ fn a_dry_run_changes_nothing_and_says_how_much_would_go() {
     assert_eq!(told["outputs"]["lines of pages.jsonl"], 6, "{told}");
     assert_eq!(told["outputs"]["lines of indexes"], 8, "{told}");
     assert_eq!(told["outputs"]["prints of texts"], 6, "{told}");
+    assert_eq!(told["outputs"]["rows of the table"], 8, "{told}");
+    assert_ne!(told["outputs"]["pages of the full-text index"], 0, "{told}");
     assert_eq!((found(&site.dir(), MARKER), found(&site.dir(), HOST)), before);
     let done = site.run(&["forget", "crawl", HOST, "--json"]).exits(0);
     let done: Value = serde_json::from_str(&done.out).expect("JSON");
@@ -241,24 +249,25 @@ fn foreign_archive(site: &Site) -> PathBuf {
     let (theirs, ours) = (RecordId::derive(1, "response"), RecordId::derive(2, "response"));
     let body = [body.as_bytes()];
     let first = capture(&secret, date);
-    let record = Record::response(&first, theirs, head, &body).build().unwrap();
-    let digest = record.index_digest().unwrap();
+    let record = Record::response(&first, theirs, head, &body).build().expect("a record");
+    let digest = record.index_digest().expect("a payload");
     let page = capture("http://a.test/picture", date);
     let kept = Record::response(&page, RecordId::derive(3, "response"), head, &[b"another"])
         .build()
-        .unwrap();
+        .expect("a record");
     let earlier = Earlier { id: theirs, date, digest };
     // A revisit of another page: what it refers to is named by its id and date.
     let text = |record: &Record<'_>| record.pieces().collect::<Vec<_>>().concat();
-    let revisit =
-        Record::revisit(&page, ours, head, Revisit::SameDigest, &earlier).build().unwrap();
-    let revisit = String::from_utf8(text(&revisit)).unwrap();
+    let revisit = Record::revisit(&page, ours, head, Revisit::SameDigest, &earlier)
+        .build()
+        .expect("a record");
+    let revisit = String::from_utf8(text(&revisit)).expect("text");
     let field = "WARC-Refers-To-Target-URI: ";
     let revisit =
         revisit.replace(&format!("{field}http://a.test/picture"), &format!("{field}{secret}"));
     let path = site.dir().join("archive/theirs.warc");
     let plain = text(&record).into_iter().chain(revisit.into_bytes()).chain(text(&kept));
-    std::fs::write(&path, plain.collect::<Vec<u8>>()).unwrap();
+    std::fs::write(&path, plain.collect::<Vec<u8>>()).expect("writes");
     path
 }
 
@@ -301,6 +310,8 @@ fn a_death_anywhere_is_followed_by_the_rest() {
         ("forget_warc", 2),
         ("forget_lines", 1),
         ("forget_lines", 3),
+        ("search_erase", 1),
+        ("forget_part", 1),
         ("forget_rows", 1),
         ("forget_copied", 1),
         ("forget_swap", 1),
