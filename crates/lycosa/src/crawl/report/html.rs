@@ -274,7 +274,7 @@ fn statuses(statuses: &BTreeMap<String, u64>) -> Section {
         table.row(vec![status.clone(), grouped(*count), share(*count, total)]);
     }
     let classes = CLASSES.iter().zip(sums);
-    let classes = classes.map(|((_, name, tone), sum)| Bar { tone: *tone, ..Bar::new(name, sum) });
+    let classes = classes.map(|((_, name, tone), sum)| Bar { tone, ..Bar::new(*name, sum) });
     let others = Bar { tone: "calm", ..Bar::new("others", others) };
     let bars: Vec<Bar> = classes.chain([others]).filter(|bar| bar.value > 0).collect();
     Section {
