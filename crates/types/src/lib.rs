@@ -18,7 +18,7 @@ pub mod text;
 pub mod time;
 pub mod url;
 
-pub use by_host::{ByHost, HostGlob};
+pub use by_host::{ByHost, HostGlob, matches_glob};
 pub use canonical::{Canon, CanonSettings};
 pub use host::{HostKey, Origin, Scheme, ShardId, Site};
 pub use host_state::{HostRule, HostState};

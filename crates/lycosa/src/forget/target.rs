@@ -21,18 +21,7 @@ pub struct Glob(Box<str>);
 
 impl Glob {
     pub fn matches(&self, text: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = text.strip_prefix(first) else { return false };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
-        // Each at its first place: whatever follows has the most room then.
-        for part in parts {
-            match rest.find(part) {
-                Some(at) => rest = &rest[at + part.len()..],
-                None => return false,
-            }
-        }
-        rest.ends_with(last)
+        types::matches_glob(&self.0, text)
     }
 }
 
